@@ -4,7 +4,7 @@
 //! and triggers refer to them, so they stay valid when the application alters its schema.
 
 use crate::equal::{self, Pair};
-use crate::schema::{Encoding, ForeignKey, Table, TableKind, near, quote};
+use crate::schema::{Encoding, ForeignKey, Table, TableKind, quote};
 use crate::sqlvalue::{Bind, Located, values};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, Statement, params_from_iter};
@@ -138,13 +138,6 @@ impl Catalog {
     /// The table called `name`.
     pub fn by_name(&self, name: &str) -> Option<&Tracked> {
         self.position(name).map(|i| &self.tables[i])
-    }
-
-    /// The same; [`Error::NoTable`] tells which names are like it.
-    pub fn named(&self, name: &str) -> Result<&Tracked> {
-        let known = self.tables.iter().map(|t| t.table.name.as_str());
-        let missing = || Error::NoTable { name: name.to_string(), near: near(name, known) };
-        self.by_name(name).ok_or_else(missing)
     }
 }
 

@@ -154,7 +154,15 @@ pub enum Error {
         /// How many.
         rows: u64,
     },
-    /// A table that does not exist or is not replicated.
+    /// A table that is there and not replicated.
+    #[error("{name} is not replicated here: {why}")]
+    NotReplicated {
+        /// Its name.
+        name: String,
+        /// Why, and how that is changed where it can be.
+        why: String,
+    },
+    /// A table that does not exist.
     #[error("there is no table {name}{}", candidates(.near))]
     NoTable {
         /// The name.

@@ -174,21 +174,25 @@ pub(crate) fn table_reports(conn: &Connection, catalog: &Catalog) -> Result<Vec<
     tables.collect()
 }
 
-/// The tables to replicate: those asked for, remembered so that `init` run again means the same.
+/// The tables to replicate: those asked for, remembered so that `init` run again means the same. One that is
+/// asked for is no longer left out.
 pub(crate) fn select(
     conn: &Connection,
     policies: &Policies,
     options: &InitOptions,
 ) -> Result<Schema> {
-    let remembered = |key: &str, now: &[String]| -> Result<Vec<String>> {
-        let old: String = meta::get(conn, key)?.unwrap_or_default();
-        let mut names: Vec<String> = old.lines().map(str::to_owned).collect();
-        names.extend(now.iter().filter(|n| !names.contains(n)).cloned().collect::<Vec<_>>());
-        meta::set(conn, key, names.join("\n"))?;
-        Ok(names)
-    };
-    let only = remembered("only", &options.tables)?;
-    let exclude = remembered("exclude", &options.exclude)?;
+    let Selection { mut only, mut exclude, .. } = track::chosen(conn)?;
+    let among = |names: &[String], name: &str| names.iter().any(|n| n.eq_ignore_ascii_case(name));
+    // A replica of all tables but some stays one when it takes in one of these.
+    let takes = |t: &&String| !among(&only, t) && (!only.is_empty() || !among(&exclude, t));
+    let taken: Vec<String> = options.tables.iter().filter(takes).cloned().collect();
+    only.extend(taken);
+    exclude.retain(|name| !among(&options.tables, name));
+    let left_out: Vec<String> =
+        options.exclude.iter().filter(|name| !among(&exclude, name)).cloned().collect();
+    exclude.extend(left_out);
+    meta::set(conn, "only", only.join("\n"))?;
+    meta::set(conn, "exclude", exclude.join("\n"))?;
     let (asked, left_out) = (options.tables.clone(), options.exclude.clone());
     if !asked.is_empty() || !left_out.is_empty() {
         // What was asked for before may have been dropped since.

@@ -18,6 +18,7 @@ use crate::replica::Replica;
 use crate::sqlvalue::values;
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
+use crate::track;
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use synqlite_wire::{Hlc, Rid, SiteId, Stamp, Value};
@@ -58,7 +59,8 @@ pub struct LogEntry {
 impl Replica {
     /// The changes of rows, newest first. Writes nothing and folds nothing.
     ///
-    /// Fails with [`crate::Error::NoTable`] if the query names a table that is not replicated.
+    /// Fails with [`crate::Error::NotReplicated`] or [`crate::Error::NoTable`] if the query names a table
+    /// that is not replicated.
     pub fn log(&self, query: &LogQuery) -> Result<Vec<LogEntry>> {
         self.apart(|replica| replica.log_here(query))
     }
@@ -67,7 +69,7 @@ impl Replica {
         self.read(|conn, meta, loaded| {
             let catalog = &loaded.catalog;
             let only = match &query.table {
-                Some(name) => Some(catalog.named(name)?),
+                Some(name) => Some(track::named(conn, catalog, name)?),
                 None => None,
             };
             let row = query.row.as_deref();

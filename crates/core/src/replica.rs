@@ -185,9 +185,9 @@ impl Replica {
         settings::load(&self.conn)
     }
 
-    /// Fails with [`Error::NoTable`] unless a table of that name is replicated.
+    /// Fails with [`Error::NotReplicated`] or [`Error::NoTable`] unless a table of that name is replicated.
     pub fn check_table(&self, name: &str) -> Result<()> {
-        self.read(|_, _, loaded| loaded.catalog.named(name).map(drop))
+        self.read(|conn, _, loaded| track::named(conn, &loaded.catalog, name).map(drop))
     }
 
     /// Policies that were set and have no effect under the schema as it is now, each with the reason.

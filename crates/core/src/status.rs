@@ -4,9 +4,8 @@ use crate::Result;
 use crate::inbox;
 use crate::journal::{self, Window};
 use crate::replica::Replica;
-use crate::schema::{self, Selection, Skipped};
-use crate::settings;
-use crate::track::Loaded;
+use crate::schema::Skipped;
+use crate::track::{self, Loaded};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
@@ -76,9 +75,7 @@ impl Replica {
                     status.pending.insert(t.table.name.clone(), pending);
                 }
             }
-            status.skipped =
-                schema::read(conn, &settings::load(conn)?, &Selection::default())?.skipped;
-            status.skipped.retain(|s| loaded.catalog.by_name(&s.name).is_none());
+            status.skipped = track::skipped(conn, &loaded.catalog)?;
             status.kept = kept(conn)?;
             Ok(status)
         })

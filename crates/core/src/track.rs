@@ -13,8 +13,8 @@ use crate::capture;
 use crate::catalog::{self, Catalog, Relation, Tracked};
 use crate::policy::Policies;
 use crate::registry;
-use crate::schema::{self, Selection, Table};
-use crate::settings::renamed::TableNames;
+use crate::schema::{self, Selection, Skipped, Table, near};
+use crate::settings::{self, renamed::TableNames};
 use crate::{Error, Result, meta, renames};
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
@@ -270,16 +270,42 @@ pub fn unknown(conn: &Connection, policies: &Policies, catalog: &Catalog) -> Res
     let mut names = statement.query_map([], |row| row.get::<_, String>(0))?;
     let all_known = names
         .try_fold(true, |all, name| Ok::<_, Error>(all && catalog.by_name(&name?).is_some()))?;
+    let chosen = chosen(conn)?;
+    if all_known || !chosen.only.is_empty() {
+        return Ok(vec![]);
+    }
+    let tables = schema::read(conn, policies, &chosen)?.tables;
+    Ok(tables.into_iter().filter(|t| catalog.by_name(&t.name).is_none()).collect())
+}
+
+/// Which tables `init` was told to take, and which to leave out.
+pub fn chosen(conn: &Connection) -> Result<Selection> {
     let remembered = |key: &str| -> Result<Vec<String>> {
         let names: String = meta::get(conn, key)?.unwrap_or_default();
         Ok(names.lines().map(str::to_owned).collect())
     };
-    if all_known || !remembered("only")?.is_empty() {
-        return Ok(vec![]);
+    Ok(Selection { only: remembered("only")?, exclude: remembered("exclude")?, strict: false })
+}
+
+/// The tables that are not replicated, each with the reason.
+pub fn skipped(conn: &Connection, catalog: &Catalog) -> Result<Vec<Skipped>> {
+    let mut skipped = schema::read(conn, &settings::load(conn)?, &chosen(conn)?)?.skipped;
+    skipped.retain(|s| catalog.by_name(&s.name).is_none());
+    Ok(skipped)
+}
+
+/// The replicated table called `name`. [`Error::NotReplicated`] of one that is only here, else
+/// [`Error::NoTable`], which tells which names are like it.
+pub fn named<'c>(conn: &Connection, catalog: &'c Catalog, name: &str) -> Result<&'c Tracked> {
+    if let Some(t) = catalog.by_name(name) {
+        return Ok(t);
     }
-    let selection = Selection { exclude: remembered("exclude")?, ..Selection::default() };
-    let tables = schema::read(conn, policies, &selection)?.tables;
-    Ok(tables.into_iter().filter(|t| catalog.by_name(&t.name).is_none()).collect())
+    let skipped = skipped(conn, catalog)?;
+    let known = catalog.tables.iter().map(|t| t.table.name.as_str());
+    Err(match skipped.into_iter().find(|s| s.name.eq_ignore_ascii_case(name)) {
+        Some(Skipped { name, why }) => Error::NotReplicated { name, why },
+        None => Error::NoTable { name: name.to_owned(), near: near(name, known) },
+    })
 }
 
 /// Remembers which schema the metadata has caught up with, as far as SQLite's number for it tells: it

@@ -83,7 +83,8 @@ impl Replica {
     /// Takes back changes of this site, by writes that are ordinary changes of it: they synchronize, and can be
     /// taken back themselves. `dry_run`: only tells what it would do.
     ///
-    /// Fails with [`Error::NoTable`] if the selection names a table that is not replicated.
+    /// Fails with [`Error::NotReplicated`] or [`Error::NoTable`] if the selection names a table that is not
+    /// replicated.
     pub fn undo(&mut self, what: &Selection, dry_run: bool) -> Result<Undone> {
         let timed = what.since_ms.is_some() || what.until_ms.is_some();
         if !timed && (what.table.is_none() || what.row.is_none()) {

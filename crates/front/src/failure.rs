@@ -164,6 +164,7 @@ fn of_engine(e: &EngineError) -> (Kind, Option<String>) {
         | E::LocalWins { table, .. }
         | E::Dangling { table, .. }
         | E::Doubles { table, .. }
+        | E::NotReplicated { name: table, .. }
         | E::NoTable { name: table, .. } => Some(table),
         _ => None,
     };

@@ -20,7 +20,7 @@ use synqlite_remote::{Access, Remote, Session};
 pub struct Args {
     /// The database: any SQLite file.
     db: PathBuf,
-    /// Replicates only this table; may be given several times.
+    /// Replicates only this table; may be given several times. Run again, it takes in one that was left out.
     #[arg(long = "table", value_name = "T")]
     tables: Vec<String>,
     /// Leaves this table out; may be given several times.

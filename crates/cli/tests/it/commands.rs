@@ -48,6 +48,35 @@ fn init_takes_only_the_tables_named() {
 }
 
 #[test]
+fn a_table_that_was_left_out_is_told_of_and_can_be_taken_in() {
+    for choose in [["--exclude", "note"], ["--table", "todo"]] {
+        let lab = Lab::new();
+        lab.sql("A", TODO);
+        let db = lab.db("A");
+        lab.json(&["init", &db, choose[0], choose[1], "--policy", "fk=ignore"]);
+        let status = lab.json(&["status", &db]);
+        assert!(names(&status["skipped"]).contains(&"note"), "{status}");
+        for command in [
+            &["conflicts", &db, "--table", "note"][..],
+            &["log", &db, "--table", "Note"],
+            &["undo", &db, "--table", "note", "--row", "1"],
+        ] {
+            let said = lab.refused(command);
+            assert!(said.contains("note is not replicated here: "), "{said}");
+            assert!(said.contains("synqlite init --table note"), "{said}");
+        }
+        let done = lab.json(&["init", &db, "--table", "note"]);
+        assert!(names(&done["tables"]).contains(&"note"), "{done}");
+        assert!(!names(&done["skipped"]).contains(&"note"), "{done}");
+        lab.sql("A", "CREATE TABLE later(x INTEGER PRIMARY KEY)");
+        lab.json(&["fold", &db]);
+        let status = lab.json(&["status", &db]);
+        let left_out = names(&status["skipped"]).contains(&"later");
+        assert_eq!(left_out, choose[0] == "--table", "{status}");
+    }
+}
+
+#[test]
 fn deinit_leaves_the_database_as_it_was() {
     let lab = Lab::new();
     lab.sql("A", TODO);

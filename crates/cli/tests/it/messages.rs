@@ -155,6 +155,7 @@ fn errors() -> Vec<Error> {
         },
         Error::Dangling { table: table(), rows: 2 },
         Error::Doubles { table: table(), column: "code".into(), rows: 1 },
+        Error::NotReplicated { name: "draft".into(), why: "not among the selected tables".into() },
         Error::NoTable { name: "persons".into(), near: vec![table()] },
         Error::Policy {
             key: "person.delete".into(),

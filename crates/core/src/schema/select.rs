@@ -78,14 +78,15 @@ impl<'a> Choice<'a> {
             }),
             EntryKind::Table => foreign_storage(inventory, &entry.name),
         };
+        let asked_for = format!("to replicate it: synqlite init --table {}", entry.name);
         by_kind.or_else(|| {
             if self.selection.exclude.iter().any(|n| is(n)) {
-                Some("excluded".to_string())
+                Some(format!("excluded; {asked_for}"))
             } else if self.local.iter().any(|n| is(n)) {
-                Some("local by policy local_tables".to_string())
+                Some("local by policy local_tables; to replicate it, set that without it".to_string())
             } else if !self.selection.only.is_empty() && !self.selection.only.iter().any(|n| is(n))
             {
-                Some("not among the selected tables".to_string())
+                Some(format!("not among the selected tables; {asked_for}"))
             } else {
                 None
             }

@@ -13,6 +13,7 @@ use crate::schema::{Action, quote};
 use crate::state::{
     self, Body, ENTRY_COLUMNS, GroupState, RowState, SEGMENT_COLUMNS, Segment, Stored,
 };
+use crate::track;
 use crate::work::Work;
 use rusqlite::params;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -116,7 +117,7 @@ fn names<'g>(t: &Tracked, groups: impl Iterator<Item = &'g usize>) -> Vec<String
 pub(super) fn make(work: &Work<'_>, what: &Selection) -> Result<Plan> {
     let Work { conn, meta, catalog, .. } = work;
     if let Some(name) = &what.table {
-        catalog.named(name)?;
+        track::named(conn, catalog, name)?;
     }
     let from = what.since_ms.map_or(Hlc::ZERO, Hlc::at_ms);
     let to = what
