@@ -139,6 +139,10 @@ impl Token {
         expires: Option<Millis>,
         name: Option<String>,
     ) -> Result<(Token, String)> {
+        if name.as_deref().is_some_and(|name| name.contains(char::is_control)) {
+            let what = "the name of a token has a line break or another control character".into();
+            return Err(Error::Setting { what, hint: "Use a name of one line" });
+        }
         let mut secret = [0_u8; 32];
         let mut id = [0; 8];
         let random = |out: &mut [u8]| getrandom::fill(out).map_err(|e| Error::away(e.to_string()));

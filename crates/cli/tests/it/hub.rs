@@ -176,6 +176,18 @@ fn a_site_whose_memory_is_gone_looks_at_everything() {
 }
 
 #[test]
+fn a_token_is_called_by_one_line() {
+    let lab = Lab::new();
+    let store = lab.path("store").display().to_string();
+    for name in ["A\nB", "A\u{1b}[2J"] {
+        let args = ["token", "create", "--store", &store, "--database", "todo", "--name", name];
+        let told = lab.refused(&args);
+        assert!(told.contains("control character"), "{told}");
+    }
+    assert_eq!(lab.text(&["token", "list", "--store", &store]).trim(), "no tokens");
+}
+
+#[test]
 fn a_token_opens_a_hub() {
     let lab = Lab::new();
     let store = lab.path("hub").display().to_string();
