@@ -220,6 +220,15 @@ fn a_token_opens_a_hub() {
     note(&lab, "B", "not for you");
     let told = lab.refused(&["push", &lab.db("B")]);
     assert!(told.contains("good for this"), "{told}");
+    assert!(told.contains("it has scope read, and that needs scope write"), "{told}");
+    let elsewhere = url.replace("/todo", "/other");
+    let output = Command::new(env!("CARGO_BIN_EXE_synqlite"))
+        .args(["push", &lab.db("A"), &elsewhere])
+        .env("SYNQLITE_TOKEN", &write)
+        .output()
+        .unwrap();
+    let told = stderr(&output);
+    assert!(told.contains("it is for database todo, not for other"), "{told}");
     // What came before the push was refused is merged, and told.
     note(&lab, "A", "more for you");
     sync(&lab, "A");

@@ -40,6 +40,22 @@ impl Token {
     }
 }
 
+/// Why a token is not good for that in `place`, or for the whole hub, if it is not.
+fn unfit(token: &Token, place: Option<&Place>, scope: Scope) -> Option<String> {
+    let not = |why: String| Some(format!("this token is not good for that: {why}"));
+    let (has, needs) = (token.scope.as_str(), scope.as_str());
+    match place {
+        _ if token.reach.covers(place) && token.scope >= scope => None,
+        Some(place) if !token.reach.covers(Some(place)) => {
+            not(format!("it is for database {}, not for {place}", token.reach))
+        }
+        None if !token.reach.covers(None) => {
+            not(format!("it is for database {}, not for the whole hub", token.reach))
+        }
+        _ => not(format!("it has scope {has}, and that needs scope {needs}")),
+    }
+}
+
 /// Decides on every request.
 pub struct Access {
     tokens: RwLock<Arc<Tokens>>,
@@ -96,15 +112,12 @@ impl Access {
         let found = secret.and_then(|(_, secret)| {
             let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
             let token = tokens.get(&hash(secret.trim()))?;
-            let fits = token.reach.covers(place) && token.scope >= scope;
-            token.expires.is_none_or(|end| now < end).then(|| (token.caller(), fits))
+            let good = token.expires.is_none_or(|end| now < end);
+            good.then(|| (token.caller(), unfit(token, place, scope)))
         });
         match found {
-            Some((caller, true)) => self.pace(caller),
-            Some((_, false)) => Err(Failure::new(
-                StatusCode::FORBIDDEN,
-                format!("this token is not good for that. It needs scope {}", scope.as_str()),
-            )),
+            Some((caller, None)) => self.pace(caller),
+            Some((_, Some(why))) => Err(Failure::new(StatusCode::FORBIDDEN, why)),
             None => {
                 self.unknown.notify_one();
                 Err(Failure::unknown("the token is not known here. It may be revoked or expired"))
