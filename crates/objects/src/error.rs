@@ -214,11 +214,25 @@ pub enum Error {
     },
 }
 
+/// Inside the error of a stream: what it reads was not sealed so.
+#[derive(Debug, thiserror::Error)]
+#[error("it was altered, cut short, or is another object under this name")]
+pub(crate) struct Altered;
+
 fn list(databases: &[DatabaseId]) -> String {
     databases.iter().map(DatabaseId::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl Error {
+    /// For `map_err`: the object `name` stopped arriving, or what arrives does not open.
+    pub fn read(name: &ObjectName) -> impl Fn(io::Error) -> Error {
+        let name = *name;
+        move |source| match source.get_ref() {
+            Some(inner) if inner.is::<Altered>() => Error::Unsealable { name },
+            _ => Error::Read { name, source },
+        }
+    }
+
     /// For `map_err`: the operating system refused `doing` on `path`.
     pub fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
         move |source| Error::Io { doing, path: path.to_owned(), source }

@@ -5,7 +5,7 @@
 //! another name does not open, and an old one under its own name is what it was: names never come
 //! to stand for something else.
 
-use crate::error::{Error, Result};
+use crate::error::{Altered, Error, Result};
 use crate::files::Temp;
 use crate::key::Key;
 use crate::name::{Kind, ObjectName};
@@ -270,8 +270,7 @@ impl Read for Opened {
             self.inner.by_ref().take(missing).read_to_end(&mut self.ahead)?;
             let rest = self.ahead.split_off((CHUNK + TAG).min(self.ahead.len()));
             let opened = self.chunks.open(&self.ahead, rest.is_empty());
-            let what = "it was altered, cut short, or is another object under this name";
-            self.plain = io::Cursor::new(opened.ok_or_else(|| io::Error::other(what))?);
+            self.plain = io::Cursor::new(opened.ok_or_else(|| io::Error::other(Altered))?);
             self.chunks.next += 1;
             self.ended = rest.is_empty();
             self.ahead = rest;
@@ -361,7 +360,7 @@ impl Store for Sealed {
         let mut inner = self.inner.open(&self.hide(name)).map_err(|e| self.error(name, e))?;
         let mut head = Vec::new();
         let read = inner.by_ref().take(HEAD as u64).read_to_end(&mut head);
-        read.map_err(|source| Error::Read { name: *name, source })?;
+        read.map_err(Error::read(name))?;
         let chunks = self.chunks(name, &head)?;
         let (ahead, plain) = (Vec::new(), io::Cursor::default());
         Ok(Box::new(Opened { inner, chunks, ahead, plain, ended: false }))

@@ -272,7 +272,7 @@ impl Flaw {
             Flaw::Bad(why) => Error::BadSnapshot { name, why },
             Flaw::Sealed => Error::SealedObject { name },
             Flaw::Newer(version) => Error::NewerSnapshot { name, version },
-            Flaw::Read(source) => Error::Read { name, source },
+            Flaw::Read(source) => Error::read(&name)(source),
         }
     }
 }

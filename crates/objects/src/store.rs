@@ -132,8 +132,7 @@ pub trait Store: Send + Sync {
     /// Streams an object from the byte `from` on.
     fn open_from(&self, name: &ObjectName, from: u64) -> Result<Box<dyn Read + Send>> {
         let mut source = self.open(name)?;
-        io::copy(&mut source.by_ref().take(from), &mut io::sink())
-            .map_err(|source| Error::Read { name: *name, source })?;
+        io::copy(&mut source.by_ref().take(from), &mut io::sink()).map_err(Error::read(name))?;
         Ok(source)
     }
 
@@ -141,7 +140,7 @@ pub trait Store: Send + Sync {
     fn read(&self, name: &ObjectName) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let read = self.open(name)?.read_to_end(&mut bytes);
-        read.map_err(|source| Error::Read { name: *name, source })?;
+        read.map_err(Error::read(name))?;
         Ok(bytes)
     }
 
@@ -149,7 +148,7 @@ pub trait Store: Send + Sync {
     fn read_prefix(&self, name: &ObjectName, max: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut source = self.open(name)?.take(max);
-        source.read_to_end(&mut bytes).map_err(|source| Error::Read { name: *name, source })?;
+        source.read_to_end(&mut bytes).map_err(Error::read(name))?;
         Ok(bytes)
     }
 
@@ -159,7 +158,7 @@ pub trait Store: Send + Sync {
         let mut source = self.open(name)?;
         let mut temp = Temp::beside(to)?;
         copy(&mut source, temp.file(), u64::MAX).map_err(|e| match e {
-            CopyError::Read(source) => Error::Read { name: *name, source },
+            CopyError::Read(e) => Error::read(name)(e),
             CopyError::Write(e) => Error::io("write", to)(e),
         })?;
         temp.replace(to)

@@ -2,7 +2,7 @@
 
 #[cfg(unix)]
 use crate::network::Hub;
-use crate::support::{Lab, TODO, files, objects};
+use crate::support::{Lab, TODO, files, objects, stderr, synqlite};
 use std::fs;
 
 /// A and B around a place, with a key; A has pushed, B is its clone.
@@ -143,6 +143,23 @@ fn what_a_hub_swaps_renames_or_replays_is_noticed() {
     hub.replace("todo", &batches[0], &bytes[0]);
     lab.json(&["pull", &lab.db("B")]);
     lab.assert_equal(&["A", "B"]);
+}
+
+#[test]
+fn a_damaged_snapshot_is_damaged_also_if_it_is_sealed() {
+    let lab = Lab::new();
+    let key = two(&lab, &lab.folder());
+    let snapshot = objects(&lab, ".snapshot").remove(0);
+    let mut bytes = fs::read(&snapshot).unwrap();
+    for at in [500, bytes.len() - 1] {
+        bytes[at] ^= 1;
+        fs::write(&snapshot, &bytes).unwrap();
+        let output = synqlite(&["clone", &lab.folder(), &lab.db("C"), "--key-file", &key]);
+        assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+        assert!(stderr(&output).contains("altered, or is another object"), "{}", stderr(&output));
+        assert!(!lab.path("C.db").exists());
+        bytes[at] ^= 1;
+    }
 }
 
 #[test]

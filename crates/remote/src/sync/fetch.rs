@@ -355,7 +355,10 @@ fn of_snapshot(i: usize, e: SyncError) -> Fault {
         SyncError::Store(e) => {
             matches!(
                 e,
-                Stored::BadSnapshot { .. } | Stored::NewerSnapshot { .. } | Stored::NotFound { .. }
+                Stored::BadSnapshot { .. }
+                    | Stored::NewerSnapshot { .. }
+                    | Stored::NotFound { .. }
+                    | Stored::Unsealable { .. }
             )
         }
         SyncError::Engine(e) => {
@@ -388,9 +391,7 @@ pub(super) fn read_through(batch: &Batch, store: &dyn Store) -> Result<Option<Ba
     let (mut source, mut bytes) = (source.take(batch.header.size + 1), vec![0; CHUNK]);
     let mut verifier = Verifier::new(&batch.header);
     loop {
-        let n = source
-            .read(&mut bytes)
-            .map_err(|source| synqlite_objects::Error::Read { name: batch.name, source })?;
+        let n = source.read(&mut bytes).map_err(synqlite_objects::Error::read(&batch.name))?;
         match bytes.get(..n) {
             Some(read) if n > 0 => verifier.pass(read),
             _ => return Ok(verifier.end().err()),
@@ -420,9 +421,7 @@ fn read_batch(
         };
         let (mut source, mut bytes) = (source.take(left), vec![0; CHUNK.min(left as usize)]);
         loop {
-            let n = source
-                .read(&mut bytes)
-                .map_err(|source| synqlite_objects::Error::Read { name: *name, source })?;
+            let n = source.read(&mut bytes).map_err(synqlite_objects::Error::read(name))?;
             let Some(read) = bytes.get(..n).filter(|read| !read.is_empty()) else { break };
             verifier.pass(read);
             spool.append(read)?;
