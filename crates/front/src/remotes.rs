@@ -58,9 +58,12 @@ pub fn resolve(replica: &Replica, text: Option<&str>, said: &Access) -> Result<R
 
 /// Adds a remote and keeps what it takes to reach it; whether the file became its owner's alone for that.
 pub fn add(replica: &mut Replica, name: &str, url: &str, access: &Access) -> Result<bool, Failure> {
-    if name.is_empty() || name.contains(['/', '\\', ':']) || name.starts_with('-') {
-        return Err(Failure::new(format!("`{name}` cannot be the name of a remote"))
-            .hint("Use letters, digits and hyphens"));
+    // Where a remote is named, a path, a URL or an option may stand as well.
+    let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    if !name.starts_with(char::is_alphanumeric) || !name.chars().all(fits) {
+        let what = format!("`{}` cannot be the name of a remote", name.escape_debug());
+        let hint = "Use letters, digits and - _ . and begin with a letter or a digit";
+        return Err(Failure::new(what).hint(hint));
     }
     refuse_second_key(replica, url, access)?;
     let remote = Remote::open(url, &credentials(None, access)?)?;

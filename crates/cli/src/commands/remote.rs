@@ -14,7 +14,7 @@ pub enum Command {
     Add {
         /// The replica.
         db: PathBuf,
-        /// Name of the remote.
+        /// Name of the remote: letters, digits and - _ . beginning with a letter or a digit.
         name: String,
         /// Path of another replica, or URL of a folder, hub or bucket: file:///path/to/folder/,
         /// https://host/name, s3://bucket/prefix.

@@ -122,7 +122,10 @@ fn remotes_are_added_listed_and_removed() {
     let added = lab.json(&["remote", "add", &db, "stick", &url]);
     assert_eq!(added, json!({"remotes": [{"name": "stick", "url": url}]}));
     assert!(lab.refused(&["remote", "add", &db, "stick", &url]).contains("stick"));
-    assert!(lab.refused(&["remote", "add", &db, "a/b", &url]).contains("a/b"));
+    for name in ["a/b", "or igin", "a:b", "", ".", "a\nb"] {
+        let said = lab.refused(&["remote", "add", &db, name, &url]);
+        assert!(said.contains("Use letters, digits and - _ ."), "{said}");
+    }
     assert!(lab.text(&["remote", "list", &db]).contains(&format!("stick  {url}")));
     assert!(lab.refused(&["remote", "remove", &db, "other"]).contains("no remote called other"));
     assert_eq!(lab.json(&["remote", "remove", &db, "stick"]), json!({"remotes": []}));
