@@ -165,6 +165,9 @@ fn check(key: &str, value: &str) -> Result<(), BadPolicy> {
         (_, Some("ids")) => wrong("it is `shared` or `local`"),
         (_, Some("delete")) if matches!(value, "wins" | "last") => Ok(()),
         (_, Some("delete")) => wrong("it is `wins` or `last`"),
+        _ if value.ends_with("=counter") => {
+            wrong("KEY=VALUE cannot name a column that has = in its name")
+        }
         _ => wrong(
             "known keys are T.identity, T.ids, T.on_unique, T.delete, T.refs, fk, merge, \
              local_tables, replicate_tables and fire_on_merge; a column T.C can be `counter`",
@@ -190,6 +193,8 @@ mod tests {
         for text in known.into_iter().chain(["local_tables=", "t.refs=a:b=c"]) {
             assert_eq!(text.parse::<Policy>().unwrap().to_string(), text);
         }
+        let said = "t.a=b=counter".parse::<Policy>().unwrap_err().to_string();
+        assert!(said.contains("has = in its name"), "{said}");
         for text in
             ["fk", "fk=maybe", "t.identity=", "t.colour=red", "=", "t.delete=never", "t.ids=mine"]
         {

@@ -28,6 +28,9 @@ use synqlite_front::answer;
 ///                          note, and indexes over the text of floating-point numbers
 ///   fire_on_merge=A,B      triggers that run for merged rows too: only such as write local tables;
 ///                          those that only keep a search index do in any case
+///
+/// Some names cannot stand in a policy: of a table or trigger with a comma in it, in a list; of a
+/// column with : or a comma in T.refs, with = or a dot in T.COLUMN.
 #[derive(clap::Args)]
 #[command(about = "Shows or sets the policies by which rows merge", verbatim_doc_comment)]
 pub struct Args {

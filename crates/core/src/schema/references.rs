@@ -203,17 +203,24 @@ fn logical(
     policies: &Policies,
     (table, part): (&Table, &str),
 ) -> std::result::Result<std::result::Result<ForeignKey, String>, String> {
+    let said = policies.of_table(&table.name, "refs").unwrap_or_default();
+    let torn = || {
+        let mut names = table.columns.iter().map(|c| c.name.as_str());
+        let name = names.find(|n| n.contains([':', ',']) && said.contains(n))?;
+        let why = "which has a colon or a comma in its name";
+        Some(format!("a policy cannot name column {name}, {why}"))
+    };
     let (column, parent) = part
         .split_once(':')
         .map(|(column, parent)| (column.trim(), parent.trim()))
-        .ok_or(format!("{part} is not of the form COLUMN:TABLE"))?;
+        .ok_or_else(|| torn().unwrap_or(format!("{part} is not of the form COLUMN:TABLE")))?;
     let columns = positions(table, &[column.to_string()]).ok_or_else(|| {
         let near = select::near(column, table.columns.iter().map(|c| c.name.as_str()));
         let hint = match near.is_empty() {
             true => String::new(),
             false => format!("; did you mean {}?", near.join(" or ")),
         };
-        format!("table {} has no stored column {column}{hint}", table.name)
+        torn().unwrap_or(format!("table {} has no stored column {column}{hint}", table.name))
     })?;
     if policies.of_table(&table.name, column) == Some(COUNTER) {
         let name = &table.name;

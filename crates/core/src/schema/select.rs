@@ -28,11 +28,19 @@ impl<'a> Choice<'a> {
         }
         let also = policies.list("replicate_tables");
         for (key, names) in [("local_tables", &local), ("replicate_tables", &also)] {
+            let value = policies.get(key).unwrap_or_default();
+            // Between the names of a list stand commas.
+            let apart = inventory.tables().find(|t| t.contains(',') && value.contains(*t));
             for name in names.iter().filter(|_| selection.strict) {
-                known_table(inventory, name).map_err(|why| Error::Policy {
+                known_table(inventory, name).map_err(|e| Error::Policy {
                     key: key.to_string(),
-                    value: names.join(","),
-                    why: why.to_string(),
+                    value: value.to_string(),
+                    why: match apart {
+                        Some(table) => format!(
+                            "a list cannot name table {table}, which has a comma in its name"
+                        ),
+                        None => e.to_string(),
+                    },
                 })?;
             }
         }
@@ -83,7 +91,10 @@ impl<'a> Choice<'a> {
             if self.selection.exclude.iter().any(|n| is(n)) {
                 Some(format!("excluded; {asked_for}"))
             } else if self.local.iter().any(|n| is(n)) {
-                Some("local by policy local_tables; to replicate it, set that without it".to_string())
+                Some(
+                    "local by policy local_tables; to replicate it, set that without it"
+                        .to_string(),
+                )
             } else if !self.selection.only.is_empty() && !self.selection.only.iter().any(|n| is(n))
             {
                 Some(format!("not among the selected tables; {asked_for}"))

@@ -145,6 +145,11 @@ fn policy_declares_logical_references() {
     );
     assert!(refused(sql, &[("task.refs", "g:project")]).contains("no stored column g"));
     assert!(refused(sql, &[("task.refs", "pid:projects")]).contains("did you mean project?"));
+    let odd = "CREATE TABLE t(id INTEGER PRIMARY KEY, \"a:b\" INT, \"c,d\" INT)";
+    for name in ["a:b", "c,d"] {
+        let said = refused(odd, &[("t.refs", &format!("{name}:t"))]);
+        assert!(said.contains(&format!("cannot name column {name}")), "{said}");
+    }
     assert!(refused(sql, &[("task.refs", "pid")]).contains("not of the form COLUMN:TABLE"));
     assert!(refused(sql, &[("task.refs", "pid:pair")]).contains("pair has several"));
     assert!(refused(sql, &[("task.refs", "pid:bag")]).contains("bag has none"));

@@ -245,6 +245,12 @@ fn selection_and_policy_leave_tables_out() {
     assert!(matches!(with(&[], &[], &["v"]), Err(Error::NoTable { .. })));
     let error = with(&[("local_tables", "a,sqlite_master")], &[], &[]).unwrap_err().to_string();
     assert!(error.starts_with("policy local_tables=a,sqlite_master: there is no table"), "{error}");
+    let sql = "CREATE TABLE a(x); CREATE TABLE \"a,b\"(x)";
+    let said = refused(sql, &[("local_tables", "a,b")]);
+    assert!(
+        said.ends_with("a list cannot name table a,b, which has a comma in its name"),
+        "{said}"
+    );
 }
 
 #[test]
