@@ -7,8 +7,10 @@ use synqlite_front::answer;
 
 /// Prints a digest of every replicated row.
 ///
-/// Equal on two replicas if and only if they show the same data, wherever and in whatever order
-/// the rows are stored, and keep the same of tables and columns that they do not have.
+/// Equal on two replicas only if they show the same data, wherever and in whatever order the rows are
+/// stored, and keep the same of tables and columns that they do not have. Then they are equal, with one
+/// exception: where a column was added and dropped again on one of them with no command between, they may
+/// differ though all rows are the same.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.
