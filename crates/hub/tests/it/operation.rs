@@ -1,7 +1,7 @@
 //! What whoever runs a hub does with it: watch it, back it up, restore it, encrypt the way to it.
 
 use crate::client::Client;
-use crate::support::{Lab, SITE, batch, bytes};
+use crate::support::{Lab, SITE, batch, bytes, until};
 use serde_json::Value;
 use synqlite_hub::{Error, Location, Scope, Settings, backup, check, restore};
 use synqlite_servers::Authority;
@@ -22,15 +22,13 @@ pub fn the_overview_shows_places_sites_and_tokens_but_no_secret() {
     assert_eq!(told["totals"], serde_json::json!({"places": 2, "objects": 3, "bytes": 10_011}));
     let place = &told["places"][1];
     assert_eq!((&place["place"], &place["objects"]), (&"todo".into(), &2.into()));
-    let mut site = place["sites"][0].clone();
-    for _ in 0..100 {
-        // Where a site stands is noted a moment later.
-        if !site.is_null() {
-            break;
-        }
+    // Where a site stands is noted a moment later.
+    let mut site = Value::Null;
+    until(|| {
         let told: Value = serde_json::from_slice(&admin.get("/overview").body).unwrap();
         site = told["places"][1]["sites"][0].clone();
-    }
+        !site.is_null()
+    });
     assert_eq!((&site["site"], &site["lag"]), (&SITE.to_string().into(), &1.into()));
     assert_eq!(told["recent"][1]["place"], "other");
     assert_eq!(told["tokens"][0]["scope"], "admin");
