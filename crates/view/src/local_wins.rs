@@ -675,9 +675,9 @@ pub fn set(group: &mut GroupState, t: &Relation, g: usize, stamp: Stamp) {
 /// The affected row that would show the integer key which another visible one shows until now.
 fn takes_number(affected: &AffectedRows<'_>, view: &view::View, at: usize) -> Option<usize> {
     let item = &affected.list[at];
-    let alias = affected.catalog().tables[item.table].table.renumbers()?;
-    let (old, new) = (item.old.as_ref()?, view.rows.get(&at)?);
     let t = &affected.catalog().tables[item.table];
+    let alias = t.table.renumbers()?;
+    let (old, new) = (item.old.as_ref()?, view.rows.get(&at)?);
     // What others wrote to a column that is new here it shows whoever makes way.
     let asks = affected.wanted(t, alias, at).map(Value::Integer);
     if old[alias] == new[alias] || asks.as_ref() != Some(&old[alias]) {

@@ -151,15 +151,18 @@ impl Witness {
     fn state(&mut self, t: &Tracked, state: &mut RowState, columns: &Columns, shown: bool) -> bool {
         let (site, mut said) = (self.site, false);
         // What nobody is known to have written may have been written with the row, in a column of another name
-        // (R-MIG-RENAME). That was certain, so this is older.
-        let born = Hlc((state.born_at().hlc.0 - CERTAIN).max(0));
+        // (R-MIG-RENAME). That was certain, so this is older; but no reference is older than its row, or it would be
+        // to the former life of one that was inserted anew with it (R-INC).
+        let born = state.born_at().hlc;
+        let before = Hlc((born.0 - CERTAIN).max(0));
         for (group, of) in state.groups.iter_mut().zip(&t.table.groups) {
             let written = group.stamp.site == self.own && group.stamp.hlc > self.began;
             let is = (group.body == Body::InTable) == shown && group.counts.is_empty();
             let ticks = of.columns.iter().filter_map(|c| columns.get(c)).max();
             let Some(ticks) = ticks.filter(|_| is && !written) else { continue };
             let after = |stamp: Stamp| {
-                let since = if stamp.is_zero() { born } else { stamp.hlc };
+                let since = if stamp.is_zero() { before } else { stamp.hlc };
+                let since = if of.foreign_keys.is_empty() { since } else { since.max(born) };
                 Hlc(since.0.saturating_add(*ticks))
             };
             said = true;

@@ -568,3 +568,41 @@ fn mig_rename_a_rebuilt_table_most_of_whose_rows_went() {
         assert_eq!(a.row(shown), left, "{before}; {now}");
     }
 }
+
+/// A rebuild fills in references to a row that was inserted anew in the transaction that inserted theirs: they are to
+/// its present life, whether the foreign key comes with the column or later.
+#[test]
+fn mig_rebuild_references_to_a_row_inserted_anew_with_theirs() {
+    let rebuild = |r: &str, value: &str| {
+        format!(
+            "CREATE TABLE n(id INTEGER PRIMARY KEY, r {r}); INSERT INTO n SELECT id, {value} FROM c; \
+             DROP TABLE c; ALTER TABLE n RENAME TO c"
+        )
+    };
+    for action in ["CASCADE", "SET NULL"] {
+        let reference = format!("TEXT REFERENCES p(k) ON DELETE {action}");
+        let at_once = vec![rebuild(&reference, "'p'")];
+        for steps in [at_once, vec![rebuild("TEXT", "'p'"), rebuild(&reference, "r")]] {
+            let world = World::new();
+            let (mut a, mut b) = pair(
+                &world,
+                "CREATE TABLE p(k TEXT PRIMARY KEY); CREATE TABLE c(id INTEGER PRIMARY KEY)",
+            );
+            a.run("INSERT INTO p VALUES('p')");
+            settle(&mut a, &mut b);
+            a.run(
+                "BEGIN; DELETE FROM p; INSERT INTO p VALUES('p'); INSERT INTO c VALUES(1); COMMIT",
+            );
+            settle(&mut a, &mut b);
+            for site in [&mut a, &mut b] {
+                for step in &steps {
+                    site.run(step);
+                    site.replica.fold().unwrap();
+                }
+            }
+            settle(&mut a, &mut b);
+            agree(&mut [&mut a, &mut b]);
+            assert_eq!(a.rows("SELECT * FROM c"), ["1|p"], "{action}, {} steps", steps.len());
+        }
+    }
+}

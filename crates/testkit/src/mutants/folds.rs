@@ -63,8 +63,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "filled-late",
         file: "core/src/migrate/unsure.rs",
-        from: "Hlc((state.born_at().hlc.0 - CERTAIN).max(0))",
-        to: "state.born_at().hlc",
+        from: "let before = Hlc((born.0 - CERTAIN).max(0));",
+        to: "let before = born;",
         campaign: "wild --all alter,rebuild,order,told",
         breaks: "R-MIG-REBUILD: what a rebuild filled in beats what was written with the row",
     },
