@@ -373,6 +373,31 @@ fn a_number_of_nobody_stays_nobodys() {
 
 /// A number that shows NULL where it came to, as it means nobody, is shown once it is no number of such a table.
 #[test]
+fn a_record_names_the_key_that_is_lost_on_all_sites() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, up INTEGER NOT NULL DEFAULT 1,
+        UNIQUE(name, up), UNIQUE(name))";
+    let policies = [("t.ids", "local"), ("t.refs", "up:t")];
+    let mut a = world.init_with("a", schema, &policies);
+    let mut b = world.clone_site(&mut a, "b");
+    let mut c = world.clone_site(&mut a, "c");
+    // A row is above itself, under a number that it has here alone; that of the last is nobody's.
+    b.run("INSERT INTO t VALUES(1, 'x', 1)");
+    b.replica.fold().unwrap();
+    c.run("INSERT INTO t VALUES(1, 'y', 1)");
+    c.replica.fold().unwrap();
+    a.run("INSERT INTO t VALUES(5, 'x', 1)");
+    let mut all = [a, b, c];
+    agree_on(&mut all, "SELECT name, up = id FROM t ORDER BY name", &["x|1", "y|1"]);
+    let digest = all[0].replica.digest().unwrap();
+    for site in &mut all {
+        assert_eq!(site.replica.digest().unwrap(), digest);
+        let open = site.replica.conflicts().unwrap();
+        assert_eq!(open.iter().map(|c| c.constraint.as_str()).collect::<Vec<_>>(), ["name"]);
+    }
+}
+
+#[test]
 fn a_number_of_nobody_is_a_number_again() {
     for refs in ["c:tag", "c:gone", "body:c"] {
         let world = World::new();

@@ -34,6 +34,9 @@ pub struct Outcome {
 struct Claim {
     at: Stamp,
     rid: Rid,
+    /// Whether the key has a number of this site alone (R-OWN). Elsewhere nobody may ask for it, so the
+    /// record, which all sites have alike, is of another key that was lost with it.
+    own: bool,
     index: usize,
     item: usize,
 }
@@ -142,12 +145,19 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         excluded: &BTreeMap<usize, Conflict>,
         wanted: &mut Vec<Wanted>,
     ) -> Result<Option<(usize, Conflict)>> {
+        let keys = self.t.table.foreign_keys.iter().filter(|fk| self.show.is_of_one_site(fk));
+        let of_one_site: BTreeSet<usize> =
+            keys.flat_map(|fk| fk.columns.clone()).chain(self.t.table.own_number()).collect();
+        let uniques = self.t.table.uniques.iter();
+        let own: Vec<bool> =
+            uniques.map(|u| u.columns.iter().any(|c| of_one_site.contains(c))).collect();
         let mut claims = Vec::new();
         for &item in rows.iter().filter(|item| !excluded.contains_key(item)) {
             for (index, key) in self.verdicts[&item].keys.iter().enumerate() {
                 if key.is_some() {
                     let rid = self.show.affected.list[item].stored.rid.clone();
-                    claims.push(Claim { at: self.claim(item, index), rid, index, item });
+                    let at = self.claim(item, index);
+                    claims.push(Claim { at, rid, own: own[index], index, item });
                 }
             }
         }
