@@ -401,7 +401,8 @@ impl Replay {
         let marked = self.marked.take().filter(|(_, when)| *when == at);
         let marked = marked.filter(|(of, _)| !self.keyed || *of == loc);
         let replaces = marked.and_then(|(of, at)| self.origin(&of, at));
-        let by_key = self.rival(&loc, true);
+        // An older one is of an insert that was ignored.
+        let by_key = self.rival(&loc, true).filter(|rival| rival.at == at);
         let mark = by_key.or_else(|| self.rival(&loc, false));
         let touched = match self.slots.get(&loc) {
             Some(Slot::Old(_, touch)) => touch.written.clone(),
@@ -413,8 +414,7 @@ impl Replay {
         self.early.remove(&loc);
         let displaced = self.remove(&loc, at, self.of_row_at(&loc, mark));
         // With recursive_triggers on, REPLACE has already said that it deleted the row.
-        let marked_now = by_key.is_some_and(|r| r.at == at);
-        let deleted = self.deleted.remove(&loc).filter(|(when, _)| *when == at && marked_now);
+        let deleted = self.deleted.remove(&loc).filter(|(when, _)| *when == at && by_key.is_some());
         let born = match displaced.or(deleted.map(|(_, born)| born)) {
             Some(born) if by_key.is_some() => Born { at, ..born },
             // The application's own trigger ran before ours and updated the new row.

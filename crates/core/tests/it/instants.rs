@@ -87,6 +87,34 @@ fn triggers_that_the_application_makes_later_write_the_row_that_fired_them() {
     }
 }
 
+/// What an ignored insert noted of the row with its key is of no use to the next row with that key.
+#[test]
+fn an_ignored_insert_is_no_replace() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY NOT NULL, x TEXT) WITHOUT ROWID";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO t VALUES('other', 'x')");
+    settle(&mut a, &mut b);
+    a.run(
+        "CREATE TEMP TRIGGER again AFTER DELETE ON t WHEN OLD.k = 'k' \
+         BEGIN INSERT INTO t VALUES(OLD.k, 'again'); END",
+    );
+    for write in [
+        "INSERT INTO t VALUES('k', 'one')",
+        "INSERT OR IGNORE INTO t VALUES('k', 'two')",
+        "DELETE FROM t WHERE k = 'k'",
+    ] {
+        a.run(write);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    settle(&mut a, &mut b);
+    for site in [&mut a, &mut b] {
+        assert_eq!(site.rows("SELECT * FROM t ORDER BY k"), ["k|again", "other|x"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
 /// Of rows that move to where another gave way, was deleted, or was before, within a millisecond.
 #[test]
 fn what_came_to_a_place_in_one_instant_is_told_from_what_was_there() {
