@@ -19,7 +19,8 @@
 //! the other site may not have it.
 //!
 //! A number that each site gives for itself (R-OWN) counts as the identity of the row that it means there,
-//! in the table and in references to it.
+//! in the table and in references to it. One that means nobody counts as none, also on the site that has given it
+//! to a row since.
 //!
 //! Values are compared as applications see them: -0.0 and 0.0 are the same, while 1, 1.0, '1' and
 //! x'31' are four values. Generated columns follow from the others and are left out (R-GEN).
@@ -27,6 +28,7 @@
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::equal;
+use crate::journal;
 use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::registry;
@@ -34,8 +36,8 @@ use crate::replica::Replica;
 use crate::schema::{Affinity, quote};
 use crate::sqlvalue::{as_ref, hex, value};
 use crate::state::stash::{self, Piece};
-use crate::state::{self, Stored};
-use rusqlite::Connection;
+use crate::state::{self, Body, Stored, numbers};
+use rusqlite::{Connection, Row};
 use rusqlite::types::ValueRef;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,6 +132,15 @@ fn identity(conn: &Connection, meta: &Meta, t: &Tracked, number: i64) -> Result<
     Ok(Value::Blob(encode(&[KeyPart::Row(rid)])))
 }
 
+/// Whether the row at `loc` holds a number in column `c` that means nobody, whoever has that number here by now.
+fn means_nobody(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc, c: usize) -> Result<bool> {
+    let Some(stored) = state::at(conn, meta, t, loc)? else { return Ok(false) };
+    let group = t.table.columns[c].group;
+    let mut keys = t.table.foreign_keys.iter().zip(0..).filter(|(fk, _)| fk.columns.contains(&c));
+    let kept = matches!(stored.state.groups[group].body, Body::Stored(_));
+    Ok(kept && keys.all(|(_, f)| stored.state.kept_reference(t, f).is_none()))
+}
+
 /// What a table shows.
 fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Rows> {
     let mut order: Vec<usize> = (0..t.table.columns.len()).collect();
@@ -147,14 +158,20 @@ fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Ro
     let stashed = !stash::rows(conn, meta, t.no, -1)?.is_empty();
     let others = registry::foreign_columns(conn, t.no)?;
     let numbered = own_numbers(catalog, t);
-    let means = |c: usize, shown: ValueRef<'_>| {
-        let shown = value(shown);
+    let written = journal::any(conn)?;
+    let means = |c: usize, row: &Row<'_>, i: usize| {
+        let shown = value(row.get_ref(i)?);
         // A reference may be in a column of text.
         let number = equal::stored(&shown, Affinity::Integer).as_integer();
-        match (numbered.get(&c), number) {
-            (Some(parent), Some(n)) => identity(conn, meta, parent, n),
-            _ => Ok(shown),
+        let (Some(parent), Some(n)) = (numbered.get(&c), number) else { return Ok(shown) };
+        // What is written and not folded is to whoever has the number.
+        if !written && t.table.own_number() != Some(c) && numbers::is_nobodys(conn, parent, n)? {
+            let loc = t.place(row.get(order.len())?)?;
+            if means_nobody(conn, meta, t, &loc, c)? {
+                return Ok(Value::Null);
+            }
         }
+        identity(conn, meta, parent, n)
     };
     let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
@@ -171,7 +188,7 @@ fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Ro
             for (i, &c) in order.iter().enumerate() {
                 put_bytes(&mut hash, t.column_names[c].as_bytes());
                 match numbered.contains_key(&c) {
-                    true => put_value(&mut hash, as_ref(&means(c, row.get_ref(i)?)?)),
+                    true => put_value(&mut hash, as_ref(&means(c, row, i)?)),
                     false => put_value(&mut hash, row.get_ref(i)?),
                 }
             }
@@ -193,7 +210,7 @@ fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Ro
             cells.extend(latest(&pieces).into_iter().filter_map(named));
         }
         for (i, &c) in order.iter().enumerate().filter(|(i, _)| !is_unwritten(*i)) {
-            cells.insert(&t.column_names[c], means(c, row.get_ref(i)?)?);
+            cells.insert(&t.column_names[c], means(c, row, i)?);
         }
         put_cells(&mut hash, &cells);
         found.add(hash);

@@ -68,15 +68,24 @@ impl Folded {
     }
 }
 
+/// What a fold goes by.
+#[derive(Clone, Copy)]
+pub struct Terms<'a> {
+    pub policies: &'a Policies,
+    pub env: &'a dyn Environment,
+    /// Whether the numbers that rows have now were shown (R-PIN): not those that they have in the midst of a
+    /// merge.
+    pub pins: bool,
+}
+
 /// Folds the journal. Must run in a write transaction; the caller saves `meta`.
 pub fn fold(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
-    policies: &Policies,
-    env: &dyn Environment,
+    terms: Terms<'_>,
 ) -> Result<Folded> {
-    let (done, wrote) = run(conn, meta, catalog, (policies, env), Fresh::new(), |fold| {
+    let (done, wrote) = run(conn, meta, catalog, terms, Fresh::new(), |fold| {
         let mut survey = journal::survey(conn, catalog)?;
         fold.independent(&mut survey)?;
         match survey.is_done() {
@@ -84,7 +93,7 @@ pub fn fold(
             false => journal::read_rest(conn, catalog, Some(&survey)),
         }
     })?;
-    repair(conn, meta, catalog, policies, wrote)?;
+    repair(conn, meta, catalog, terms.policies, wrote)?;
     Ok(done)
 }
 
@@ -95,11 +104,11 @@ pub fn fold_windows(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
-    (policies, env): (&Policies, &dyn Environment),
+    terms: Terms<'_>,
     windows: Vec<Window>,
     stale: Fresh,
 ) -> Result<Wrote> {
-    Ok(run(conn, meta, catalog, (policies, env), stale, |_| Ok(windows))?.1)
+    Ok(run(conn, meta, catalog, terms, stale, |_| Ok(windows))?.1)
 }
 
 /// A fold of what `read` finds, which shows nothing yet.
@@ -107,7 +116,7 @@ fn run<'a>(
     conn: &'a Connection,
     meta: &'a mut Meta,
     catalog: &'a Catalog,
-    (policies, env): (&Policies, &'a dyn Environment),
+    Terms { policies, env, pins }: Terms<'a>,
     stale: Fresh,
     read: impl FnOnce(&mut Fold<'a>) -> Result<Vec<Window>>,
 ) -> Result<(Folded, Wrote)> {
@@ -116,7 +125,7 @@ fn run<'a>(
     let (given, stamps) = (Given::read(conn, catalog, policies, stale)?, Stamps::new(meta, ahead));
     let count = Count::new(env, Phase::Fold, None);
     let mut fold = Fold::new(conn, meta, catalog, (given, stamps, count));
-    for t in &catalog.tables {
+    for t in catalog.tables.iter().filter(|_| pins) {
         fold.pin(t)?;
     }
     let windows = read(&mut fold)?;

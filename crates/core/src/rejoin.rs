@@ -15,6 +15,7 @@ use crate::catalog::{Catalog, Fresh, Loc, Tracked, loc_sql};
 use crate::connection::connect;
 use crate::describe::{loc_name, text};
 use crate::env::Environment;
+use crate::fold::{self, Terms};
 use crate::init::{self, InitOptions, TableReport, select};
 use crate::journal::{Born, Window};
 use crate::known::known_by;
@@ -27,7 +28,7 @@ use crate::settings;
 use crate::sqlvalue::{Located, values};
 use crate::state::{self, Body, ENTRY_COLUMNS};
 use crate::work::Work;
-use crate::{Error, Result, capture, closed, deinit, fold, migrate, pull, refs};
+use crate::{Error, Result, capture, closed, deinit, migrate, pull, refs};
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -204,7 +205,8 @@ fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<(Compared, Vec<Decis
     })?;
     let Work { meta, catalog, policies, env, .. } = work;
     let none = Fresh::new();
-    let wrote = fold::fold_windows(conn, meta, catalog, (policies, *env), windows, none)?;
+    let terms = Terms { policies, env: *env, pins: true };
+    let wrote = fold::fold_windows(conn, meta, catalog, terms, windows, none)?;
     let (mut all, mut passed_on) = (Vec::new(), BTreeSet::new());
     for replaced in replaced {
         let (at, mut told) = (replaced.at, replaced.told(conn, meta, catalog)?);

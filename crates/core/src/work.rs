@@ -3,7 +3,7 @@
 use crate::catalog::Catalog;
 use crate::closed::{self, ClosedBy};
 use crate::env::Environment;
-use crate::fold::{self, Folded};
+use crate::fold::{self, Folded, Terms};
 use crate::gaps::{self, Gaps, Wanted};
 use crate::line::Learner;
 use crate::local;
@@ -29,13 +29,15 @@ pub(crate) struct Work<'a> {
     pub settled: bool,
     /// Whether policies are followed that another site has set.
     pub received: bool,
+    /// Whether this transaction has begun to merge: nobody saw what rows show since.
+    pub merging: bool,
 }
 
 impl<'a> Work<'a> {
     pub(crate) fn begin(conn: &'a Connection, env: &'a dyn Environment) -> Result<Work<'a>> {
         let (meta, policies) = (Meta::load(conn)?, settings::load(conn)?);
         let (catalog, now_ms) = (Catalog::default(), env.now_ms());
-        Ok(Work { conn, meta, catalog, policies, env, now_ms, settled: true, received: false })
+        Ok(Work { conn, meta, catalog, policies, env, now_ms, settled: true, received: false, merging: false })
     }
 
     /// Saves the metadata, at the end of a transaction. What it gave stamps to is sealed.
@@ -50,8 +52,9 @@ impl<'a> Work<'a> {
 
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
-        let Work { conn, meta, catalog, policies, now_ms, env, .. } = self;
-        let folded = fold::fold(conn, meta, catalog, policies, *env)?;
+        let Work { conn, meta, catalog, policies, now_ms, env, merging, .. } = self;
+        let terms = Terms { policies, env: *env, pins: !*merging };
+        let folded = fold::fold(conn, meta, catalog, terms)?;
         closed::update(conn, meta, catalog, *now_ms, ClosedBy::Write)?;
         settings::announce(conn, meta, *now_ms)?;
         self.learner().seal()?;
@@ -68,6 +71,7 @@ impl<'a> Work<'a> {
         again: bool,
     ) -> Result<Option<Merge>> {
         let now = self.now_ms;
+        self.merging = true;
         Merge::begin(&mut self.site(), base, upto, now, force, again)
     }
 

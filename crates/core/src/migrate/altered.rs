@@ -8,7 +8,7 @@ use super::unsure::{self, Columns, PERHAPS, Unsure};
 use super::{again, complete, late, place, regroup};
 use crate::catalog::{Catalog, Fresh, Loc, Tracked, loc_sql};
 use crate::closed::ClosedBy;
-use crate::fold;
+use crate::fold::{self, Terms};
 use crate::journal::{self, Window};
 use crate::merge::{self, Anew};
 use crate::meta::Meta;
@@ -46,7 +46,8 @@ pub(super) fn follow(
     whole: &Fresh,
     united: &Fresh,
 ) -> Result<()> {
-    let Work { conn, meta, catalog, policies, env, received, .. } = work;
+    let Work { conn, meta, catalog, policies, env, received, merging, .. } = work;
+    let terms = Terms { policies, env: *env, pins: !*merging };
     let altered = Altered::read(conn, meta, catalog, stale)?;
     let numbered = numbered(conn, catalog, stale)?;
     let freed = altered.prepare(conn, meta, catalog)?;
@@ -56,8 +57,7 @@ pub(super) fn follow(
     let noted: Vec<Noted> = windows.iter().map(Noted::of).collect();
     // Nothing is shown before all that was written is known and stamped, also what no trigger noted: a
     // row that is hidden first would be kept as it is under the stamps that it had.
-    let mut wrote =
-        fold::fold_windows(conn, meta, catalog, (policies, *env), windows, fresh.clone())?;
+    let mut wrote = fold::fold_windows(conn, meta, catalog, terms, windows, fresh.clone())?;
     let (mut said, lost) = altered.renew(conn, meta, catalog, *received)?;
     fresh.extend(whole.clone());
     united.iter().for_each(|(no, columns)| fresh.entry(*no).or_default().extend(columns));
@@ -71,8 +71,7 @@ pub(super) fn follow(
     if windows.iter().any(|window| !window.is_empty()) {
         unsure::pass(meta);
         let none = Fresh::new();
-        wrote =
-            wrote.and(fold::fold_windows(conn, meta, catalog, (policies, *env), windows, none)?);
+        wrote = wrote.and(fold::fold_windows(conn, meta, catalog, terms, windows, none)?);
     }
     let mut joined = join_stashed(work, &fresh)?;
     for t in work.catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {

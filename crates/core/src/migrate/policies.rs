@@ -3,6 +3,7 @@
 use super::{catch_up, follow};
 use crate::closed::ClosedBy;
 use crate::merge::Anew;
+use crate::meta::SITE;
 use crate::policy::{Policies, Policy};
 use crate::schema::{self, Selection};
 use crate::work::Work;
@@ -61,7 +62,9 @@ fn keeps_rows(work: &Work<'_>, policy: &Policy) -> Result<()> {
 pub(crate) fn take(work: &mut Work<'_>, settings: &[Setting]) -> Result<()> {
     let mut news = false;
     for setting in settings {
-        news |= settings::store(work.conn, &mut work.meta, setting)?;
+        // What a site is called changes nothing that rows show.
+        news |= settings::store(work.conn, &mut work.meta, setting)?
+            && !setting.key.starts_with(SITE);
     }
     if news {
         work.settled = false;

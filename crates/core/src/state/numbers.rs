@@ -40,8 +40,11 @@ pub fn keep(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid, number: i64)
 
 /// A reference shows this number that means nobody.
 pub fn reserve(conn: &Connection, t: &Tracked, number: i64) -> Result<()> {
-    let nobody = [&[NOBODY][..], &number.to_be_bytes()].concat();
-    put(conn, t, Some(nobody), number)
+    put(conn, t, Some(nobody(number)), number)
+}
+
+fn nobody(number: i64) -> Vec<u8> {
+    [&[NOBODY][..], &number.to_be_bytes()].concat()
 }
 
 fn put(conn: &Connection, t: &Tracked, of: Option<Vec<u8>>, number: i64) -> Result<()> {
@@ -81,6 +84,12 @@ pub fn whose(conn: &Connection, meta: &Meta, t: &Tracked, number: i64) -> Result
 pub fn is_kept(conn: &Connection, t: &Tracked, number: i64) -> Result<bool> {
     let sql = "SELECT 1 FROM synqlite_number WHERE tbl = ?1 AND number = ?2";
     Ok(any(conn)? && conn.prepare_cached(sql)?.exists(params![t.no, number])?)
+}
+
+/// Whether it is to stay nobody's where a reference shows it that means nobody.
+pub fn is_nobodys(conn: &Connection, t: &Tracked, number: i64) -> Result<bool> {
+    let sql = "SELECT 1 FROM synqlite_number WHERE tbl = ?1 AND rid = ?2";
+    Ok(any(conn)? && conn.prepare_cached(sql)?.exists(params![t.no, nobody(number)])?)
 }
 
 /// The largest that a row had.

@@ -372,6 +372,28 @@ fn a_number_of_nobody_stays_nobodys() {
 }
 
 /// A number that shows NULL where it came to, as it means nobody, is shown once it is no number of such a table.
+/// Sites agree though one of them has a row under the number that means nobody.
+#[test]
+fn a_number_of_nobody_counts_as_none_where_a_user_gives_it_to_a_row() {
+    for write in ["UPDATE g SET id = 2 WHERE id = 1", "INSERT INTO g VALUES(2, 'two')"] {
+        let world = World::new();
+        let schema = "CREATE TABLE g(id INTEGER PRIMARY KEY AUTOINCREMENT, v); CREATE TABLE p(id INTEGER PRIMARY KEY, r INTEGER);
+            INSERT INTO g VALUES(1, 'one'); INSERT INTO p VALUES(1, 2)";
+        let mut a = world.init_with("a", schema, &[("g.ids", "local"), ("p.refs", "r:g")]);
+        let mut b = world.clone_site(&mut a, "b");
+        b.run(write);
+        let mut both = [a, b];
+        meet(&mut both);
+        assert_eq!(both[0].replica.digest().unwrap(), both[1].replica.digest().unwrap());
+        // What is written there now is to the row that it sees.
+        both[1].run("UPDATE p SET r = 1; UPDATE p SET r = 2");
+        meet(&mut both);
+        assert_eq!(both[0].replica.digest().unwrap(), both[1].replica.digest().unwrap());
+        let join = "SELECT g.v FROM p JOIN g ON g.id = p.r";
+        assert_eq!(both[0].rows(join), both[1].rows(join));
+    }
+}
+
 #[test]
 fn a_record_names_the_key_that_is_lost_on_all_sites() {
     let world = World::new();

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use synqlite_core::{Environment, Replica, System};
+use synqlite_core::{Policy, Environment, Replica, System};
 use synqlite_wire::{Hlc, VersionVector};
 
 /// The machine, with something to do in each rest between two slices. It is given how many rests there
@@ -94,6 +94,41 @@ fn a_merge_in_slices_pins_no_number_that_a_row_has_on_the_way() {
         ["a|6000|12000", "b|6000|6000"]
     );
     assert_eq!(c.replica.seen().unwrap().get(c.replica.site()), Hlc(0), "it wrote nothing");
+}
+
+/// R-PIN: nor where a name of a site or a policy comes among them.
+#[test]
+fn settings_that_come_in_the_midst_pin_no_number() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, x)");
+    let mut b = world.clone_site(&mut a, "b");
+    let mut c = world.clone_site(&mut a, "c");
+    let mut reader = world.clone_site(&mut a, "reader");
+    let start = reader.replica.seen().unwrap();
+    b.run("INSERT INTO t(x) VALUES ('b')");
+    let mut deltas = vec![b.replica.export(&start, 0).unwrap().0];
+    c.pull(&mut b);
+    a.run("INSERT INTO t(x) VALUES ('a')");
+    deltas.push(a.replica.export(&start, 0).unwrap().0);
+    c.run("INSERT INTO t(x) VALUES ('c')");
+    c.pull(&mut a);
+    let seen = c.replica.seen().unwrap();
+    c.replica.set_name("c").unwrap();
+    c.replica.set_policies(&[Policy::new("merge", "whole").unwrap()]).unwrap();
+    c.run("INSERT INTO t(x) VALUES ('then')");
+    deltas.push(c.replica.export(&start, 0).unwrap().0);
+    assert!(!deltas[2].settings.is_empty() && !seen.dominates(&deltas[2].upto));
+    let merge = |replica: &mut synqlite_core::Replica| {
+        let feed = |sink: synqlite_core::Sink<'_, synqlite_core::Error>| {
+            deltas.iter().try_for_each(|delta| sink(delta.clone()))
+        };
+        replica.merge_from(false, &[], feed).unwrap()
+    };
+    merge(&mut reader.replica);
+    let rows = "SELECT id, x FROM t ORDER BY id";
+    assert_eq!(reader.rows(rows), c.rows(rows));
+    reader.replica.fold().unwrap();
+    assert_eq!(reader.replica.seen().unwrap().get(reader.replica.site()), Hlc(0), "it wrote nothing");
 }
 
 #[test]
