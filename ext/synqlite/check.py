@@ -207,7 +207,9 @@ class Conflicts(Case):
 
     def test_an_array_has_ids_as_a_single_one_is_given(self):
         _, laptop = self.disagree()
-        self.refused(laptop, "refused", "no open conflict has id zz", "synqlite_settle('[\"zz\"]', 'discard')")
+        done = ask(laptop, "synqlite_settle('[\"zz\"]', 'discard')")
+        self.assertEqual((done["settled"], done["open"], [each["id"] for each in done["refused"]]), ([], 3, ["zz"]))
+        self.assertIn("no open conflict has id zz", done["refused"][0]["why"])
         id = rows(laptop, "SELECT id FROM synqlite_conflicts LIMIT 1")[0][0]
         done = ask(laptop, "synqlite_settle(?, 'discard')", json.dumps([id[:8]]))
         self.assertEqual(done, {"settled": [id], "refused": [], "open": 2})

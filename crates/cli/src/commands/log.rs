@@ -17,7 +17,7 @@ pub struct Args {
     #[arg(long, value_name = "T")]
     table: Option<String>,
     /// Only changes of the row with this primary key; the parts of a composite key by commas.
-    #[arg(long, value_name = "PK")]
+    #[arg(long, value_name = "PK", allow_hyphen_values = true)]
     row: Option<String>,
     /// At most so many.
     #[arg(long, value_name = "N", default_value_t = 100)]

@@ -51,7 +51,7 @@ pub struct Args {
     table: Option<String>,
     /// Only changes of the row with this primary key; the parts of a composite key by commas. Without a time,
     /// its latest.
-    #[arg(long, value_name = "PK", requires = "table")]
+    #[arg(long, value_name = "PK", requires = "table", allow_hyphen_values = true)]
     row: Option<String>,
     /// Only says what it would do.
     #[arg(long)]

@@ -101,3 +101,24 @@ fn a_copy_may_hold_writes_to_rows_that_have_a_record() {
     assert_eq!(copy.replica.verify_full().unwrap(), [""; 0]);
     assert_eq!(copy.replica.open_conflicts().unwrap(), 0);
 }
+
+/// Of a row that was written with our triggers gone no column is taken for one that was dropped and added again, be it
+/// one that shows its default.
+#[test]
+fn a_copy_that_was_changed_unnoticed_is_refused() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(id INTEGER PRIMARY KEY, v TEXT, none TEXT); \
+               INSERT INTO t(id, v) VALUES(1, 'a'), (2, 'b')";
+    let a = world.init("a", sql);
+    let copy = world.path("copy");
+    std::fs::copy(a.replica.path(), &copy).unwrap();
+    let conn = Connection::open(&copy).unwrap();
+    let ours = "SELECT sql FROM sqlite_master WHERE name = 'synqlite_update_1'";
+    let trigger: String = conn.query_row(ours, [], |row| row.get(0)).unwrap();
+    let write = "DROP TRIGGER synqlite_update_1; UPDATE t SET v = 'other' WHERE id = 1;";
+    conn.execute_batch(&format!("{write} {trigger}")).unwrap();
+    drop(conn);
+    let options = InitOptions { new_site: true, ..InitOptions::default() };
+    let refused = Replica::init(&copy, &options, Arc::new(System)).unwrap_err().to_string();
+    assert!(refused.contains("is no faithful copy: table t, row 1"), "{refused}");
+}

@@ -380,7 +380,7 @@ fn a_number_of_nobody_counts_as_none_where_a_user_gives_it_to_a_row() {
         let schema = "CREATE TABLE g(id INTEGER PRIMARY KEY AUTOINCREMENT, v); CREATE TABLE p(id INTEGER PRIMARY KEY, r INTEGER);
             INSERT INTO g VALUES(1, 'one'); INSERT INTO p VALUES(1, 2)";
         let mut a = world.init_with("a", schema, &[("g.ids", "local"), ("p.refs", "r:g")]);
-        let mut b = world.clone_site(&mut a, "b");
+        let b = world.clone_site(&mut a, "b");
         b.run(write);
         let mut both = [a, b];
         meet(&mut both);

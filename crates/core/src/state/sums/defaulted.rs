@@ -78,7 +78,7 @@ fn look(
     place: i64,
 ) -> Result<()> {
     let Some(sum) = known.chunk.get(place) else { return Ok(()) };
-    let (mut now, mut fits) = (None, None);
+    let (mut now, mut lost) = (None, None);
     for column in columns.iter_mut().filter(|c| !c.defaulted && c.kept < ENOUGH) {
         let Some(at) = known.layout.get(&column.no) else { continue };
         let byte = |value: &Value| hash(column.no, as_ref(value)) as u8;
@@ -94,7 +94,7 @@ fn look(
         match &row[column.position] {
             // One in 256 other values has the byte of the default, but not its part of the whole.
             value if *value == column.default => {
-                column.defaulted = !alike || !*fits.get_or_insert_with(|| known.fits(sum, row));
+                column.defaulted = !alike || *lost.get_or_insert_with(|| known.lost_one(sum, row));
                 column.alike += 1;
             }
             value if byte(value) == sum[CHECK + at] => column.kept += 1,
@@ -105,14 +105,17 @@ fn look(
 }
 
 impl Known<'_> {
-    /// Whether a row shows, all in all, what it did.
-    fn fits(&self, sum: &[u8], row: &[Value]) -> bool {
-        let mut check = 0u16;
-        for (no, _) in &self.chunk.layout {
-            let Some(&c) = self.positions.get(no) else { return true };
-            check = check.wrapping_add(part(hash(*no, as_ref(&row[c]))));
+    /// Whether a row looks the same in each column, and does not in all of them together. Where one looks
+    /// otherwise, that one was written.
+    fn lost_one(&self, sum: &[u8], row: &[Value]) -> bool {
+        let (mut check, mut alike) = (0u16, true);
+        for ((no, _), byte) in self.chunk.layout.iter().zip(&sum[CHECK..]) {
+            let Some(&c) = self.positions.get(no) else { return false };
+            let hash = hash(*no, as_ref(&row[c]));
+            alike &= *byte == hash as u8;
+            check = check.wrapping_add(part(hash));
         }
-        check.to_le_bytes() == sum[..CHECK]
+        alike && check.to_le_bytes() != sum[..CHECK]
     }
 }
 
