@@ -37,7 +37,17 @@ impl<'a> Work<'a> {
     pub(crate) fn begin(conn: &'a Connection, env: &'a dyn Environment) -> Result<Work<'a>> {
         let (meta, policies) = (Meta::load(conn)?, settings::load(conn)?);
         let (catalog, now_ms) = (Catalog::default(), env.now_ms());
-        Ok(Work { conn, meta, catalog, policies, env, now_ms, settled: true, received: false, merging: false })
+        Ok(Work {
+            conn,
+            meta,
+            catalog,
+            policies,
+            env,
+            now_ms,
+            settled: true,
+            received: false,
+            merging: false,
+        })
     }
 
     /// Saves the metadata, at the end of a transaction. What it gave stamps to is sealed.

@@ -63,8 +63,8 @@ pub(crate) fn take(work: &mut Work<'_>, settings: &[Setting]) -> Result<()> {
     let mut news = false;
     for setting in settings {
         // What a site is called changes nothing that rows show.
-        news |= settings::store(work.conn, &mut work.meta, setting)?
-            && !setting.key.starts_with(SITE);
+        news |=
+            settings::store(work.conn, &mut work.meta, setting)? && !setting.key.starts_with(SITE);
     }
     if news {
         work.settled = false;

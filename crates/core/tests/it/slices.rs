@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use synqlite_core::{Policy, Environment, Replica, System};
+use synqlite_core::{Environment, Policy, Replica, System};
 use synqlite_wire::{Hlc, VersionVector};
 
 /// The machine, with something to do in each rest between two slices. It is given how many rests there
@@ -128,7 +128,11 @@ fn settings_that_come_in_the_midst_pin_no_number() {
     let rows = "SELECT id, x FROM t ORDER BY id";
     assert_eq!(reader.rows(rows), c.rows(rows));
     reader.replica.fold().unwrap();
-    assert_eq!(reader.replica.seen().unwrap().get(reader.replica.site()), Hlc(0), "it wrote nothing");
+    assert_eq!(
+        reader.replica.seen().unwrap().get(reader.replica.site()),
+        Hlc(0),
+        "it wrote nothing"
+    );
 }
 
 #[test]
