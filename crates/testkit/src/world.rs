@@ -26,6 +26,8 @@ pub struct Simulated {
     first: u8,
     /// Whether a seal is the next value of the clock instead of a random one.
     even: bool,
+    /// What the site is called, if it is.
+    name: Option<String>,
     /// What others do between two slices, from the last to the first.
     between: Between,
 }
@@ -44,7 +46,12 @@ impl Simulated {
     pub fn new(seed: u64, site: usize) -> Simulated {
         let random = Mutex::new(Random::new(seed ^ (site as u64) << 32));
         let (ms, between) = (AtomicI64::new(START_MS), Between::default());
-        Simulated { ms, random, first: site as u8 + 1, even: false, between }
+        Simulated { ms, random, first: site as u8 + 1, even: false, name: None, between }
+    }
+
+    /// The same, of a site that has a name, which it tells others.
+    pub fn named(seed: u64, site: usize, name: String) -> Simulated {
+        Simulated { name: Some(name), ..Simulated::new(seed, site) }
     }
 
     /// The same, where clocks follow from the times of the writes alone: a seal takes its random part
@@ -87,6 +94,10 @@ impl Environment for Simulated {
     /// Files are copied on purpose here.
     fn instance(&self, _: &Path) -> String {
         String::new()
+    }
+
+    fn site_name(&self) -> Option<String> {
+        self.name.clone()
     }
 
     /// Time stands still.
@@ -168,6 +179,11 @@ impl World {
     /// `count` sites of one database.
     pub fn new(family: Family, count: usize, recursive: bool, seed: u64) -> Result<World> {
         World::of(family, count, recursive, seed, Simulated::new)
+    }
+
+    /// The same, of a site that has a name, which it tells others.
+    pub fn named(seed: u64, site: usize, name: String) -> Simulated {
+        Simulated { name: Some(name), ..Simulated::new(seed, site) }
     }
 
     /// The same, where clocks follow from the times of the writes alone.

@@ -73,7 +73,7 @@ fn verified(replica: &Replica, n: usize) -> Played {
 /// of them, each time another.
 pub fn settle(player: &mut Player<'_>, ms: i64) -> Played {
     let live = player.live();
-    let place = player.history.steps.iter().any(|step| step.action == Action::Place);
+    let place = uses_place(player);
     let most = 2 * live.len() + 4;
     for round in 0..most {
         let mut moved = Vec::new();
@@ -124,8 +124,7 @@ pub fn stops_halfway(player: &Player<'_>) -> bool {
     let history = player.history;
     let live = player.live();
     let differ = live.windows(2).any(|pair| applied(player, pair[0]) != applied(player, pair[1]));
-    let place = history.steps.iter().any(|step| step.action == Action::Place);
-    differ && !place && (history.seed >> 5).is_multiple_of(4)
+    differ && !uses_place(player) && (history.seed >> 5).is_multiple_of(4)
 }
 
 /// Sites at the same version show the same, whatever others have dropped.
@@ -168,9 +167,35 @@ pub fn judge(player: &mut Player<'_>) -> Played {
     if keeps_time(player.history) {
         stamped_later(player, &live)?;
     }
+    if uses_place(player) && player.history.migrations.is_empty() {
+        joins_quietly(player, live[0])?;
+    }
     match player.history.regions.has(Region::Told) {
         true => lost(player, &live, &all_told),
         false => Ok(()),
+    }
+}
+
+/// Whether sites meet over the folder too.
+fn uses_place(player: &Player<'_>) -> bool {
+    player.history.steps.iter().any(|step| step.action == Action::Place)
+}
+
+/// Who joins when all has been said shows what all show, and has nothing to say itself: also where one merge
+/// brings it what others heard of one by one (R-PIN).
+fn joins_quietly(player: &mut Player<'_>, n: usize) -> Played {
+    let (newcomer, outcome) = player.newcomer()?;
+    let want = player.with(n, |replica| replica.digest())?;
+    let digest = |digest: synqlite_core::Result<synqlite_core::Digest>| {
+        digest.map(|digest| digest.digest).map_err(|e| engine("digest")(e.into()))
+    };
+    let (want, found) = (digest(want)?, digest(newcomer.digest())?);
+    if let Some(news) = news(&outcome) {
+        return fault("a new clone has news", news);
+    }
+    match want == found {
+        true => Ok(()),
+        false => fault("a new clone differs", format!("from {}", site_name(n))),
     }
 }
 

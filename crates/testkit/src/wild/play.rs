@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use synqlite_core::{Error, InitOptions, Policy, Replica, Value};
+use synqlite_core::{Environment as _, Error, InitOptions, Policy, Replica, Value};
 use synqlite_remote::{Outcome, Remote, Session, SyncError};
 
 /// What went wrong.
@@ -116,7 +116,7 @@ impl<'a> Player<'a> {
         let dir = app::folder().map_err(harness)?;
         let site = |n: usize| Site {
             path: dir.path().join(format!("{}.db", site_name(n))),
-            env: Arc::new(Simulated::new(history.seed, n)),
+            env: Arc::new(Simulated::named(history.seed, n, site_name(n).to_string())),
             app: None,
             slot: n,
             system: history.system[n] && system.is_some(),
@@ -606,11 +606,30 @@ impl<'a> Player<'a> {
         Ok(outcome)
     }
 
-    /// Synchronizes with the folder.
-    pub fn place(&mut self, n: usize) -> Played<Outcome> {
+    /// The folder.
+    fn folder(&self) -> Played<Remote> {
         let folder = self.dir.path().join("folder");
         std::fs::create_dir_all(&folder).map_err(harness)?;
-        let remote = Remote::parse(&format!("file://{}/", folder.display())).map_err(harness)?;
+        Remote::parse(&format!("file://{}/", folder.display())).map_err(harness)
+    }
+
+    /// A replica that is made of what the folder holds, by somebody who has not been heard of, and what
+    /// it exchanges with the folder then.
+    pub fn newcomer(&mut self) -> Played<(Replica, Outcome)> {
+        let remote = self.folder()?;
+        let env = Arc::new(Simulated::new(self.history.seed, self.sites.len()));
+        env.set(self.sites[0].env.now_ms());
+        let session = Session { env: env.clone(), force: true, whole: false };
+        let path = self.dir.path().join("new.db");
+        remote.clone_to(&path, &session).map_err(engine("clone"))?;
+        let mut replica = Replica::open(&path, env).map_err(|e| engine("open")(e.into()))?;
+        let outcome = remote.sync(&mut replica, &session).map_err(engine("sync"))?;
+        Ok((replica, outcome))
+    }
+
+    /// Synchronizes with the folder.
+    pub fn place(&mut self, n: usize) -> Played<Outcome> {
+        let remote = self.folder()?;
         let outcome = self.command(n, &remote, &Action::Place)?;
         oracle::look(self, n)?;
         Ok(outcome)
