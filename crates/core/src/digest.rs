@@ -158,14 +158,14 @@ fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Ro
     let stashed = !stash::rows(conn, meta, t.no, -1)?.is_empty();
     let others = registry::foreign_columns(conn, t.no)?;
     let numbered = own_numbers(catalog, t);
-    let written = journal::any(conn)?;
+    // What is written and not folded is to whoever has the number.
+    let loose = numbers::any(conn)? && !journal::any(conn)?;
     let means = |c: usize, row: &Row<'_>, i: usize| {
         let shown = value(row.get_ref(i)?);
         // A reference may be in a column of text.
         let number = equal::stored(&shown, Affinity::Integer).as_integer();
         let (Some(parent), Some(n)) = (numbered.get(&c), number) else { return Ok(shown) };
-        // What is written and not folded is to whoever has the number.
-        if !written && t.table.own_number() != Some(c) && numbers::is_nobodys(conn, parent, n)? {
+        if loose && t.table.own_number() != Some(c) && numbers::is_nobodys(conn, parent, n)? {
             let loc = t.place(row.get(order.len())?)?;
             if means_nobody(conn, meta, t, &loc, c)? {
                 return Ok(Value::Null);

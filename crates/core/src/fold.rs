@@ -125,8 +125,8 @@ fn run<'a>(
     let (given, stamps) = (Given::read(conn, catalog, policies, stale)?, Stamps::new(meta, ahead));
     let count = Count::new(env, Phase::Fold, None);
     let mut fold = Fold::new(conn, meta, catalog, (given, stamps, count));
-    for t in catalog.tables.iter().filter(|_| pins) {
-        fold.pin(t)?;
+    if pins {
+        catalog.tables.iter().try_for_each(|t| fold.pin(t))?;
     }
     let windows = read(&mut fold)?;
     if windows.iter().any(|w| !w.is_empty()) {
