@@ -6,6 +6,7 @@ use crate::merge::Anew;
 use crate::meta::SITE;
 use crate::policy::{Policies, Policy};
 use crate::schema::{self, Selection};
+use crate::state::sums;
 use crate::work::Work;
 use crate::{Error, Result, settings, state};
 use synqlite_wire::Setting;
@@ -70,6 +71,8 @@ pub(crate) fn take(work: &mut Work<'_>, settings: &[Setting]) -> Result<()> {
         work.settled = false;
         work.policies = settings::load(work.conn)?;
         work.received = true;
+        // What the merge has written until now is no write that nobody noticed.
+        sums::settle(work.conn, &mut work.meta, &work.catalog)?;
         follow_policies(work)?;
         work.received = false;
     }
