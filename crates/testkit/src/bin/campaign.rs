@@ -29,7 +29,7 @@ usage:
   campaign network --seeds FROM..TO
   campaign forge --seeds FROM..TO [--only KINDS] [--jobs N] [--show]
   campaign wild --seeds FROM..TO [--sites N] [--jobs N] [--only REGIONS] [--without REGIONS] [--with REGIONS]
-      [--all REGIONS] [--long] [--first] [--show]
+      [--all REGIONS] [--long] [--first] [--show] [--keep]
   campaign mutants [NAME...] [--histories 2000] [--jobs N] [--by CAMPAIGN]
   campaign crash --rounds N --seed S [--bin SYNQLITE] [--rows N]";
 
@@ -249,7 +249,7 @@ fn forge(arguments: &[String]) -> Result<bool> {
     Ok(faults == 0)
 }
 
-/// Histories that contain the world. Faults are shortened unless `--long` is given.
+/// Histories that contain the world. Faults are shortened unless `--long` is given; `--keep` keeps their files.
 fn wild(arguments: &[String]) -> Result<bool> {
     let seeds = option(arguments, "--seeds").ok_or(USAGE)?;
     let (from, to) = seeds.split_once("..").ok_or(USAGE)?;
@@ -277,7 +277,7 @@ fn wild(arguments: &[String]) -> Result<bool> {
                 println!("{history}");
                 continue;
             }
-            let fault = play(&history, system.as_mut());
+            let fault = play(&history, system.as_mut(), has("--keep"));
             if first {
                 println!("played {seed}");
             }

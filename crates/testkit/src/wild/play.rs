@@ -13,6 +13,7 @@ use super::{Action, History, How, Step, site_name};
 use crate::world::{Result, Simulated, julian_day};
 use rusqlite::Connection;
 use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -93,13 +94,19 @@ pub fn engine(doing: &str) -> impl Fn(SyncError) -> Fault + '_ {
     }
 }
 
-/// Plays a history to its end. A panic is a fault.
-pub fn play(history: &History, system: Option<&mut System>) -> Option<Fault> {
+/// Plays a history to its end. A panic is a fault. `keep`: the files of one that ends in a fault stay, and the
+/// fault says where.
+pub fn play(history: &History, system: Option<&mut System>, keep: bool) -> Option<Fault> {
     let played = catch_unwind(AssertUnwindSafe(|| {
         let mut player = Player::start(history, system)?;
         let played = player.all();
-        player.close();
-        played
+        let dir = player.close();
+        played.map_err(|mut fault| {
+            if keep {
+                write!(fault.what, " ({})", dir.keep().display()).ok();
+            }
+            fault
+        })
     }));
     match played {
         Ok(played) => played.err().filter(|fault| fault.kind != BROKEN),
@@ -214,10 +221,12 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    fn close(mut self) {
+    /// Closes all files. Returns where they are.
+    fn close(mut self) -> tempfile::TempDir {
         for n in 0..self.sites.len() {
             let _closed = self.close_app(n);
         }
+        self.dir
     }
 
     fn run(&mut self, n: usize, script: &[String], whole: bool, ms: i64) -> Played<Ran> {

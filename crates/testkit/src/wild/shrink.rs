@@ -52,7 +52,7 @@ impl Shrink<'_> {
         }
         let mut less = self.small.clone();
         change(&mut less);
-        match play(&less, self.system.as_deref_mut()) {
+        match play(&less, self.system.as_deref_mut(), false) {
             Some(fault) if fault.kind == self.fault.kind => {
                 (self.small, self.fault) = (less, fault);
                 true

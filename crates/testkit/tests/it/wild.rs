@@ -17,7 +17,7 @@ fn sites_agree_whatever_changes() {
     each(0..24, |seed| {
         let sites = [2, 3, 5][(seed % 3) as usize];
         let history = history(seed, sites, &regions, &Regions::default());
-        match play(&history, system.borrow_mut().as_mut()) {
+        match play(&history, system.borrow_mut().as_mut(), false) {
             None => Ok(()),
             Some(fault) => Err(format!("{}: {}\n{history}", fault.kind, fault.what).into()),
         }
