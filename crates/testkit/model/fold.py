@@ -104,6 +104,8 @@ class Fold:
                 continue
             if cascaded:
                 self.cascaded.append(rid)
+                if self.site.state[rid].alive():
+                    self.site.change(rid).fall(self.now)
             else:
                 self.site.change(rid).delete(self.now)
         for rid in self.changes.replaced & self.there:
@@ -166,7 +168,7 @@ class Fold:
         row.write(group, self.now, values, refs, previous)
         if not row.alive():
             # R-COMP: it was shown for a row that needed it, and the user goes on with it.
-            row.length += 1
+            row.revive(self.now)
         return True
 
     def follows(self, rid, fk, old, parent, shown):

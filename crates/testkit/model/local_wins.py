@@ -110,7 +110,7 @@ class LocalWins:
                     changed = self.bind_anew(rid) or changed
                 if not self.site.state[rid].alive():
                     # It was shown for a row that needed it, and the user ended that.
-                    self.site.change(rid).length += 1
+                    self.site.change(rid).revive(self.site.tick())
                     changed = True
             rival = self.rival(rid) if self.loses(rid) else None
             if rival is None:
@@ -190,6 +190,9 @@ class LocalWins:
             refs = self.fold.references(table, seen, group)
             written = register.stamp == self.fold.now and register.refs == refs
             if group in self.site.former(rid) or back or written and not register.pinned:
+                continue
+            if (rid, fk.name) in self.view.withheld:
+                # What the user sees by it is not the row that it is to.
                 continue
             if parent is not None and parent == refs[fk.name] == self.view.references.counted(rid, fk):
                 # It is to the row that the user sees, which shows another key.

@@ -63,6 +63,7 @@ class Table:
         # Generated columns are not replicated (R-GEN).
         self.columns = [row[0] for row in info if row[5] == 0]
         self.defaults = {row[0]: row[3] for row in info}
+        self.not_null = {row[0] for row in info if row[2]}
         self.primary = [row[0] for row in sorted((r for r in info if r[4]), key=lambda r: r[4])]
         self.without_rowid = re.search(r"WITHOUT\s+ROWID", sql, re.I) is not None
         self.autoincrement = re.search(r"AUTOINCREMENT", sql, re.I) is not None

@@ -29,6 +29,8 @@ class Row:
     def __init__(self, rid):
         self.rid, self.table = rid, rid[1]
         self.length = 0
+        # When the length was set, or CASCADE deleted the row since, which leaves the length odd.
+        self.left = NEVER
         self.inserted = self.deleted = self.reinserted = self.yielded = NEVER
         self.registers = {}
 
@@ -43,11 +45,28 @@ class Row:
 
     def insert(self, stamp):
         self.length += 2 if self.length % 2 else 1
-        self.inserted = stamp
+        self.left = self.inserted = stamp
 
     def delete(self, stamp):
         self.length += 1 if self.length % 2 else 2
-        self.deleted = stamp
+        self.left = self.deleted = stamp
+
+    def revive(self, stamp):
+        self.length += 1
+        self.left = stamp
+
+    def fall(self, stamp):
+        """CASCADE deleted the row with its parent."""
+        self.left = max(self.left, stamp)
+        if self.inserted <= self.deleted:
+            self.deleted = max(self.deleted, stamp)
+
+    def fell(self):
+        """Whether whoever deleted the row with its parent had seen all there is to it."""
+        by_count = self.length % 2 == 1 and self.left == self.deleted
+        fell = self.left > self.inserted and (self.inserted > self.deleted or by_count)
+        stamps = [register.stamp for register in self.registers.values()] + [self.inserted]
+        return fell and max(stamps) <= self.left
 
     def write(self, group, *register, **more):
         self.registers[group] = Register(*register, **more)
@@ -56,7 +75,8 @@ class Row:
 def join_rows(one, other):
     """R-JOIN of two states of a row; R-LWW of its registers."""
     row = one.copy()
-    for field in ("length", "inserted", "deleted", "reinserted", "yielded"):
+    row.length, row.left = max((one.length, one.left), (other.length, other.left))
+    for field in ("inserted", "deleted", "reinserted", "yielded"):
         setattr(row, field, max(getattr(one, field), getattr(other, field)))
     for group, register in other.registers.items():
         if group not in row.registers or register.stamp > row.registers[group].stamp:

@@ -7,6 +7,7 @@ component the set of hidden rows only grows until everything fits (R-FK-CYCLE).
 from references import Protection, References
 from schema import SETTING
 from unique import Claims
+from values import stored
 
 LARGEST = 2**63 - 1
 
@@ -26,6 +27,8 @@ class View:
         self.former, self.renumbered = {}, {}
         # Rows of which a reference shows NULL or a default because its row is not visible.
         self.unset = set()
+        # References that do not show the number of a hidden row, for another has it: (row, foreign key).
+        self.withheld = set()
         # Who has the unique key that a row lost, and who else stood in its way.
         self.winner, self.others = {}, {}
         # R-UNIFY: who stands for a row that lost.
@@ -249,6 +252,25 @@ class Component:
             return
         key = [self.key_of(parent, c) for c in fk.parent_columns]
         shown.update(zip(fk.columns, fk.spelled([shown[c] for c in fk.columns], key)))
+        self.view.withheld.discard((rid, fk.name))
+        if not enforced and self.withholds(table, parent, fk, shown):
+            self.view.withheld.add((rid, fk.name))
+            shown[fk.columns[0]] = None
+
+    def withholds(self, table, parent, fk, shown):
+        """R-REF: whether another row has the number of a hidden one that may come back."""
+        row, to, columns = self.rows[parent], self.table(parent), fk.columns
+        waits = row.alive() and not row.fell() and not self.visible(parent)
+        if not waits or not to.numbered() or list(fk.parent_columns) != [to.alias]:
+            return False
+        if columns[0] in table.primary or columns[0] in table.not_null:
+            return False
+        if to.name in self.names:
+            given = (n for rid, n in self.numbers.items() if self.rows[rid].table == to.name)
+        else:
+            others = self.view.shown.items()
+            given = (of[to.alias] for rid, of in others if self.rows[rid].table == to.name)
+        return stored(shown[columns[0]], "INTEGER") in list(given)
 
     def unset_columns(self, table, fk, action, shown):
         """R-FK-SETNULL, R-FK-SETDEFAULT."""

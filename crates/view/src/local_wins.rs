@@ -586,7 +586,7 @@ fn derives(
         let previous = &item.stored.state.groups[g].previous;
         let stepped_aside = previous.as_ref().is_some_and(|cell| cell.refs == shown);
         if there && !stepped_aside {
-            found.extend(unshown_of(affected, at, |fk| fk.enforced && of(fk))?);
+            found.extend(unshown_of(affected, at, |fk| affected.enforces(fk) && of(fk))?);
         }
     }
     Ok(found)
@@ -685,6 +685,14 @@ fn takes_number(affected: &AffectedRows<'_>, view: &view::View, at: usize) -> Op
     }
     let mut rows = view.rows.iter().filter(|(w, _)| affected.list[**w].table == item.table);
     rows.find(|(_, row)| row[alias] == old[alias]).map(|(w, _)| *w)
+}
+
+/// Hidden rows that come back with the numbers of rows that the user sees, in the order in which they came.
+pub fn numbers_taken(affected: &AffectedRows<'_>, view: &view::View) -> Vec<usize> {
+    let all = 0..affected.list.len();
+    let taken = all.filter_map(|at| Some((takes_number(affected, view, at)?, at)));
+    let hidden = |(w, _): &(usize, usize)| affected.list[*w].old.is_none();
+    in_turn(affected, taken.filter(hidden).collect()).into_iter().map(|(w, _)| w).collect()
 }
 
 /// Hidden rows whose references keep a deleted row shown.

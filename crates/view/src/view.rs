@@ -268,6 +268,9 @@ impl Attempt<'_, '_> {
         for (&at, groups) in &round.overridden {
             self.view.derived.entry(at).or_default().extend(groups);
         }
+        for (at, claims) in round.lent {
+            self.view.claims.entry(at).or_default().extend(claims);
+        }
         self.view.conflicts.extend(round.hidden);
         self.view.rows.extend(round.rows);
         Ok(())

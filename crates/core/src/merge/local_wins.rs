@@ -10,7 +10,7 @@ use crate::policy::Policies;
 use crate::refs::Lookup;
 use crate::state::{self, Stored};
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::affected::AffectedRows;
 use synqlite_view::local_wins::{self, ActedOn, Wrote, attempt};
 use synqlite_view::view;
@@ -48,7 +48,8 @@ pub(crate) fn overrode(
     Ok(local_wins::overrode(&facts, lookup.catalog, position, parent, stamps)?)
 }
 
-/// Shows what rows that were just settled by command mean for themselves and for those that wait.
+/// Shows what rows that were just settled by command mean for themselves and for those that wait. What comes
+/// back leaves rows that the user sees the numbers that they have.
 pub(crate) fn reshow(
     conn: &Connection,
     meta: &mut Meta,
@@ -57,23 +58,39 @@ pub(crate) fn reshow(
     settled: &[(u32, Rid)],
 ) -> Result<()> {
     show(conn, meta, |meta, _, refused| {
-        let facts = SqlFacts::new(Lookup { conn, meta, catalog });
-        let mut affected = AffectedRows::new(catalog, policies, &facts)?;
-        for (no, rid) in settled {
-            let Some(table) = catalog.position_of_no(*no) else { continue };
-            let t = &catalog.tables[table];
-            if let Some(stored) = state::of(conn, meta, t, rid)? {
-                if stored.loc.is_none() {
-                    affected.left(table, &stored.state.kept_row(t))?;
+        let mut yielded = BTreeSet::new();
+        loop {
+            let facts = SqlFacts::new(Lookup { conn, meta, catalog });
+            let mut affected = AffectedRows::new(catalog, policies, &facts)?;
+            for (no, rid) in settled.iter().chain(&yielded) {
+                let Some(table) = catalog.position_of_no(*no) else { continue };
+                let t = &catalog.tables[table];
+                if let Some(stored) = state::of(conn, meta, t, rid)? {
+                    if stored.loc.is_none() {
+                        affected.left(table, &stored.state.kept_row(t))?;
+                    }
+                    let at = affected.touched(table, stored)?;
+                    // What it waits for is not recorded yet.
+                    affected.list[at].unsaved = true;
                 }
-                let at = affected.touched(table, stored)?;
-                // What it waits for is not recorded yet.
-                affected.list[at].unsaved = true;
+            }
+            affected.refuse(refused)?;
+            let view = view::settle(&mut affected, true)?;
+            let taken = local_wins::numbers_taken(&affected, &view).into_iter();
+            let taken = taken.map(|at| (affected.list[at].table, affected.list[at].stored.clone()));
+            let taken: Vec<_> = taken.collect();
+            if taken.is_empty() {
+                let mut list = view::decide(affected, view);
+                return apply::apply(conn, meta, catalog, policies, &mut list, Some(refused))
+                    .map(drop);
+            }
+            drop(affected);
+            for (table, mut stored) in taken {
+                let t = &catalog.tables[table];
+                stored.state.header.yielded = meta.tick(0);
+                state::put(conn, meta, t, &stored, Some(meta.local_seq))?;
+                yielded.insert((t.no, stored.rid));
             }
         }
-        affected.refuse(refused)?;
-        let view = view::settle(&mut affected, true)?;
-        let mut list = view::decide(affected, view);
-        apply::apply(conn, meta, catalog, policies, &mut list, Some(refused)).map(drop)
     })
 }

@@ -1,6 +1,8 @@
-//! R-TOLD: a row that gets another number is told by both, on every site.
+//! R-TOLD: a row that gets another number is told by both, on every site. And what becomes of the numbers of
+//! hidden rows (R-REF, R-COMP).
 
 use crate::site::{Site, World, settle};
+use synqlite_core::Verb;
 
 const SCHEMA: &str = "CREATE TABLE customer(id INTEGER PRIMARY KEY, name);
     CREATE TABLE invoice(id INTEGER PRIMARY KEY, customer INTEGER REFERENCES customer(id));
@@ -49,4 +51,84 @@ fn r_told_a_number_that_a_user_changed_is_no_renumbering() {
     settle(&mut a, &mut b);
     assert_eq!(b.rows("SELECT id FROM customer"), ["7"]);
     assert_eq!((told(&a), told(&b)), (vec![], vec![]));
+}
+
+/// Customers that share no key `k`, and invoices whose reference to them nothing keeps. Of two customers with
+/// one number and one key `b` has the later one, and an invoice of it.
+fn hidden_customer<'w>(world: &'w World, reference: &str, policy: &str) -> [Site; 2] {
+    let schema = format!(
+        "CREATE TABLE c(id INTEGER PRIMARY KEY, k TEXT UNIQUE, name);
+         CREATE TABLE d(id INTEGER PRIMARY KEY, c INT {reference});"
+    );
+    let mut a = world.init("a", &schema);
+    a.replica.set_policies(&[policy.parse().unwrap()]).unwrap();
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO c VALUES(3, 'K', 'Ann')");
+    b.run("INSERT INTO c VALUES(3, 'K', 'Bob'); INSERT INTO d VALUES(1, 3)");
+    settle(&mut a, &mut b);
+    [a, b]
+}
+
+#[test]
+fn r_ref_a_reference_to_a_hidden_row_does_not_show_a_number_that_another_row_has() {
+    for (reference, policy) in [("", "d.refs=c:c"), ("REFERENCES c(id)", "fk=ignore")] {
+        let world = World::new();
+        for site in hidden_customer(&world, reference, policy) {
+            assert_eq!(site.row("SELECT group_concat(name), (SELECT c FROM d) FROM c"), "Ann|NULL");
+        }
+    }
+}
+
+#[test]
+fn r_ref_a_number_is_withheld_as_long_as_another_row_has_it() {
+    let world = World::new();
+    let [mut a, mut b] = hidden_customer(&world, "", "d.refs=c:c");
+    a.run("UPDATE c SET id = 7");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.row("SELECT c FROM d"), "3", "nobody has it");
+    }
+    b.run("INSERT INTO c VALUES(3, 'M', 'Mia')");
+    b.replica.fold().unwrap();
+    assert_eq!(b.row("SELECT c FROM d"), "NULL", "it is Mia's now");
+    settle(&mut a, &mut b);
+    a.run("UPDATE c SET k = 'L' WHERE name = 'Ann'");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        let row = site.row("SELECT name, d.c FROM d JOIN c ON c.id = d.c");
+        assert_eq!(row, "Bob|8", "who is back with another number");
+    }
+}
+
+#[test]
+fn r_ref_a_number_that_may_not_be_null_is_shown_whoever_has_it() {
+    let world = World::new();
+    let [a, b] = hidden_customer(&world, "NOT NULL", "d.refs=c:c");
+    for site in [&a, &b] {
+        assert_eq!(site.row("SELECT c FROM d"), "3");
+    }
+}
+
+#[test]
+fn r_comp_what_a_user_settles_comes_back_under_a_number_that_is_free() {
+    let world = World::new();
+    let schema = "CREATE TABLE g(id INTEGER PRIMARY KEY);
+        CREATE TABLE c(id INTEGER PRIMARY KEY, g INT REFERENCES g ON DELETE CASCADE, k);
+        INSERT INTO g VALUES(1), (2);";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("INSERT INTO c VALUES(1, 1, 'x'), (2, 1, 'y')");
+    a.run("DELETE FROM g WHERE id = 1");
+    settle(&mut a, &mut b);
+    a.run("INSERT INTO c(g, k) VALUES(2, 'mine'), (2, 'too')");
+    settle(&mut a, &mut b);
+    let open = a.replica.conflicts().unwrap();
+    let all: Vec<_> = open.into_iter().map(|c| (c.id, Verb::Restore)).collect();
+    assert_eq!(a.replica.settle_conflicts(&all, false).unwrap().open, 0);
+    a.check();
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        let rows = site.rows("SELECT id, k FROM c ORDER BY id");
+        assert_eq!(rows, ["1|mine", "2|too", "3|x", "4|y"]);
+    }
 }

@@ -772,4 +772,20 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all policy,keys,links",
         breaks: "R-COUNTER: a count that shows a row's key is written as a reference to it",
     },
+    Mutant {
+        name: "number-lent",
+        file: "view/src/view/row.rs",
+        from: "if may_be_null && self.has_number(round, parent, *p, id)? {",
+        to: "if false && may_be_null && self.has_number(round, parent, *p, id)? {",
+        campaign: "model --constraints --shapes ignored,declared",
+        breaks: "R-REF: a reference to a hidden row shows a number that another row has",
+    },
+    Mutant {
+        name: "lent-unheard",
+        file: "view/src/view/row.rs",
+        from: "shown.lent.push((dangling_index(&t.key_names[to.f]), key));",
+        to: "_ = (dangling_index(&t.key_names[to.f]), key);",
+        campaign: STATES,
+        breaks: "R-REF: who takes the number of a hidden row does not concern references to that",
+    },
 ];

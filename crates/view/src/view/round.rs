@@ -26,6 +26,9 @@ pub struct Round {
     pub unexpected: BTreeSet<usize>,
     /// The same for a change of the parent's key, and groups that show a row standing for another.
     pub overridden: BTreeMap<usize, BTreeSet<usize>>,
+    /// Numbers of hidden rows that references to these show, or would if no other row had them: keys as
+    /// [`super::View::claims`] has them.
+    pub lent: BTreeMap<usize, Vec<(String, Vec<u8>)>>,
     /// Who shows what it was before, as far as it is known.
     pub fallbacks: Fallbacks,
     /// Whether all that remains is who has which unique key.
@@ -43,6 +46,7 @@ impl Round {
             nulled: BTreeMap::new(),
             unexpected: BTreeSet::new(),
             overridden: BTreeMap::new(),
+            lent: BTreeMap::new(),
             fallbacks: BTreeMap::new(),
             granted: false,
         }

@@ -4,12 +4,13 @@ use super::answers::alone;
 use super::round::Round;
 use super::{Attempt, Fallback};
 use crate::Result;
-use crate::affected::{AffectedRow, written};
-use crate::catalog::Relation;
+use crate::affected::{AffectedRow, dangling_index, written};
+use crate::catalog::{Loc, Relation};
 use crate::equal;
 use crate::protect::stale;
 use crate::refs;
-use crate::schema::{Action, ForeignKey};
+use crate::schema::{Action, Affinity, ForeignKey};
+use crate::state::Stored;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use synqlite_wire::{Cell, Rid, Value};
@@ -22,6 +23,7 @@ pub struct Displayed {
     nulled: BTreeSet<usize>,
     unexpected: bool,
     overridden: BTreeSet<usize>,
+    lent: Vec<(String, Vec<u8>)>,
 }
 
 /// A reference that an affected row shows: by its foreign key `f`, in group `g`.
@@ -66,11 +68,12 @@ impl Attempt<'_, '_> {
             let mut changed = false;
             for &at in live {
                 let fallback = round.fallbacks.get(&at).map_or(&none, |(groups, _)| groups);
-                let Displayed { row, nulled, unexpected, overridden } =
+                let Displayed { row, nulled, unexpected, overridden, lent } =
                     self.row(round, at, fallback)?;
                 round.nulled.remove(&at);
                 round.unexpected.remove(&at);
                 round.overridden.remove(&at);
+                round.lent.remove(&at);
                 if unexpected {
                     round.unexpected.insert(at);
                 }
@@ -79,6 +82,9 @@ impl Attempt<'_, '_> {
                 }
                 if !overridden.is_empty() {
                     round.overridden.insert(at, overridden);
+                }
+                if !lent.is_empty() {
+                    round.lent.insert(at, lent);
                 }
                 changed |= round.rows.get(&at) != Some(&row);
                 round.rows.insert(at, row);
@@ -156,6 +162,7 @@ impl Attempt<'_, '_> {
                 Fate::Loose => {
                     self.follow(round, t, fk, rid, &mut shown.row)?;
                     shown.overridden.insert(g);
+                    self.withhold(round, item.table, &to, shown)?;
                 }
                 Fate::Overridden => {
                     if self.act(fk.on_update, item.table, fk, &mut shown.row)? {
@@ -211,6 +218,61 @@ impl Attempt<'_, '_> {
                 }
             }
         }
+    }
+
+    /// R-REF: while a row is hidden another may get its number. A reference that waits for the hidden one does
+    /// not show that then, for it would be to the other. Who takes the number or leaves it concerns this row.
+    fn withhold(
+        &self,
+        round: &Round,
+        table: usize,
+        to: &Reference<'_>,
+        shown: &mut Displayed,
+    ) -> Result<()> {
+        let (catalog, fk) = (self.affected.catalog(), to.fk);
+        let Some(parent) = catalog.position(&fk.parent) else { return Ok(()) };
+        let number = catalog.tables[parent].table.renumbers();
+        let ([c], [p]) = (&fk.columns[..], &fk.parent_columns[..]) else { return Ok(()) };
+        let Value::Integer(id) = equal::stored(&shown.row[*c], Affinity::Integer) else {
+            return Ok(());
+        };
+        if number != Some(*p) || !self.waits(parent, to.rid)? {
+            return Ok(());
+        }
+        let t = &catalog.tables[table];
+        let key = equal::reference_bytes(fk, [&shown.row[*c]]);
+        shown.lent.push((dangling_index(&t.key_names[to.f]), key));
+        let may_be_null = !t.table.columns[*c].not_null && !t.table.primary_key.contains(c);
+        if may_be_null && self.has_number(round, parent, *p, id)? {
+            shown.row[*c] = Value::Null;
+        }
+        Ok(())
+    }
+
+    /// Whether a row that is not visible may come back: it was neither deleted nor fell with its parent.
+    fn waits(&self, table: usize, rid: &Rid) -> Result<bool> {
+        let may_return =
+            |stored: &Stored| stored.state.header.alive() && !stored.state.fell_with_parent();
+        Ok(match self.meant(table, rid) {
+            Some(at) => may_return(&self.affected.list[at].stored),
+            None => self.affected.others.get(table, rid)?.is_some_and(|o| may_return(&o.stored)),
+        })
+    }
+
+    /// Whether a visible row of a table, or one that may be, has this number.
+    fn has_number(&self, round: &Round, table: usize, alias: usize, id: i64) -> Result<bool> {
+        let there = self.affected.facts.at(table, &Loc::Row(id))?;
+        if there.is_some_and(|stored| self.affected.get(table, &stored.rid).is_none()) {
+            return Ok(true);
+        }
+        let of_table = |at: &usize| self.affected.list[*at].table == table;
+        Ok(match round.tables.contains(&table) {
+            true => round.ids.iter().any(|(at, n)| *n == id && of_table(at)),
+            false => {
+                let shows = |row: &[Value]| row[alias] == Value::Integer(id);
+                self.view.rows.iter().any(|(at, row)| of_table(at) && shows(row))
+            }
+        })
     }
 
     /// What becomes of a reference of an affected row. `earlier`: the row falls back to it.
