@@ -55,7 +55,7 @@ fn r_told_a_number_that_a_user_changed_is_no_renumbering() {
 
 /// Customers that share no key `k`, and invoices whose reference to them nothing keeps. Of two customers with
 /// one number and one key `b` has the later one, and an invoice of it.
-fn hidden_customer<'w>(world: &'w World, reference: &str, policy: &str) -> [Site; 2] {
+fn hidden_customer(world: &World, reference: &str, policy: &str) -> [Site; 2] {
     let schema = format!(
         "CREATE TABLE c(id INTEGER PRIMARY KEY, k TEXT UNIQUE, name);
          CREATE TABLE d(id INTEGER PRIMARY KEY, c INT {reference});"
