@@ -101,7 +101,7 @@ impl Replica {
             let (path, theirs, gaps) = (self.path.clone(), other.site(), other.gaps()?);
             let mut large = false;
             let pulled = self.write(|work| {
-                work.fold()?;
+                work.fold_to_merge()?;
                 let after = peer_local_seq(work, theirs, given)?;
                 let wanted = work.wanted(&gaps, after)?;
                 let mut pull = Pull::new(work, force, !wanted.tables.is_empty())?;
@@ -147,7 +147,7 @@ impl Replica {
             Ok((delta, gaps::tell(conn, meta)?, meta.local_seq))
         })?;
         let (pulled, moved) = self.write(|work| {
-            work.fold()?;
+            work.fold_to_merge()?;
             let mut pull = Pull::new(work, force, !wanted.tables.is_empty())?;
             pull.part(delta)?;
             pull.receive(&gaps, &wanted)?;
@@ -159,7 +159,7 @@ impl Replica {
     /// Folds, and says what to ask the replica `theirs` for.
     fn want(&mut self, gaps: &Gaps, theirs: SiteId, given: Option<Token>) -> Result<Wanted> {
         self.write(|work| {
-            work.fold()?;
+            work.fold_to_merge()?;
             let after = peer_local_seq(work, theirs, given)?;
             work.wanted(gaps, after)
         })
@@ -190,7 +190,7 @@ impl Replica {
         self.check(&spooled)?;
         let staged = self.stage()?;
         let moved = self.write(|work| {
-            work.fold()?;
+            work.fold_to_merge()?;
             work.receive(&gaps, wanted)?;
             take_in(work, &spooled, staged, force)?;
             took(work, theirs, local_seq, (wanted.after, token))
@@ -242,7 +242,7 @@ impl Replica {
         let arrived = self.work_off()?;
         let (path, mut failed) = (self.path.clone(), None);
         let merged = self.write(|work| {
-            work.fold()?;
+            work.fold_to_merge()?;
             let nothing = Wanted::default();
             lacking.iter().try_for_each(|gaps| work.receive(gaps, &nothing))?;
             let mut incoming = Incoming::new(work, force, false)?;

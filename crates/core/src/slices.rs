@@ -45,7 +45,7 @@ impl Replica {
         self.check(spooled)?;
         let staged = self.stage()?;
         self.write(|work| {
-            work.fold()?;
+            work.fold_to_merge()?;
             let nothing = Wanted::default();
             lacking.iter().try_for_each(|gaps| work.receive(gaps, &nothing))?;
             take_in(work, spooled, staged, force)

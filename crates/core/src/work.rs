@@ -5,6 +5,7 @@ use crate::closed::{self, ClosedBy};
 use crate::env::Environment;
 use crate::fold::{self, Folded, Terms};
 use crate::gaps::{self, Gaps, Wanted};
+use crate::journal;
 use crate::line::Learner;
 use crate::local;
 use crate::merge::{self, Anew, Merge, Merged};
@@ -15,7 +16,7 @@ use crate::settings;
 use crate::state::sums;
 use crate::{Result, track};
 use rusqlite::Connection;
-use synqlite_wire::{Line, SiteId, VersionVector};
+use synqlite_wire::{Hlc, Line, SiteId, VersionVector};
 
 /// Everything inside a write transaction.
 pub(crate) struct Work<'a> {
@@ -69,6 +70,14 @@ impl<'a> Work<'a> {
         settings::announce(conn, meta, *now_ms)?;
         self.learner().seal()?;
         Ok(folded)
+    }
+
+    /// The same before others' changes are merged. Who never told anything pins no number: nobody may ever hear
+    /// of it, and numbers would differ here for good (R-PIN).
+    pub fn fold_to_merge(&mut self) -> Result<Folded> {
+        let told = self.meta.seen.get(self.meta.site) > Hlc::ZERO;
+        self.merging = !told && !journal::any(self.conn)?;
+        self.fold()
     }
 
     /// Begins to merge a delta with this base, up to `upto`. `None` if it brings nothing, unless rows that were

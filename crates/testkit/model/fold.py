@@ -48,6 +48,7 @@ class Fold:
         if site.state != rows or site.pinned:
             # A seal, after what was written, that no other site's clock can show.
             site.tick()
+            site.told = True
         site.pinned = False
 
     def references(self, table, row, group=None):

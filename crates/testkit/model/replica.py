@@ -23,11 +23,14 @@ class Site:
         self.open, self.ms, self.before = False, 0, {}
         # Whether numbers were pinned since the last fold.
         self.pinned = False
+        # Whether it has ever written anything.
+        self.told = False
 
     @staticmethod
     def create(name, schema, policies, lazy, ms):
         """A site with a new database."""
         site = Site(name, policies, lazy)
+        site.told = True
         site.connect()
         site.db.executescript(schema)
         site.read_schema()
@@ -160,17 +163,19 @@ class Site:
 
     def pull(self, source):
         """R-FBM on both sides, R-JOIN."""
-        for site in (source, self):
-            site.settle()
+        source.settle()
+        # Who never told anything pins nothing: nobody may ever hear of it.
+        self.settle(pins=self.told)
         self.state = join(self.state, source.state)
         self.clock = max(self.clock, source.clock)
         self.show()
 
-    def settle(self):
+    def settle(self, pins=True):
         if self.open:
             self.fold()
             return
-        self.pin()
+        if pins:
+            self.pin()
         if self.pinned:
             self.begin()
             Fold(self, 0).run()

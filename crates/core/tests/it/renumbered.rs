@@ -3,6 +3,7 @@
 
 use crate::site::{Site, World, settle};
 use synqlite_core::Verb;
+use synqlite_wire::Hlc;
 
 const SCHEMA: &str = "CREATE TABLE customer(id INTEGER PRIMARY KEY, name);
     CREATE TABLE invoice(id INTEGER PRIMARY KEY, customer INTEGER REFERENCES customer(id));
@@ -51,6 +52,31 @@ fn r_told_a_number_that_a_user_changed_is_no_renumbering() {
     settle(&mut a, &mut b);
     assert_eq!(b.rows("SELECT id FROM customer"), ["7"]);
     assert_eq!((told(&a), told(&b)), (vec![], vec![]));
+}
+
+#[test]
+fn r_pin_who_only_pulls_shows_what_all_show() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let [mut b, mut c, mut reader] =
+        ["b", "c", "reader"].map(|name| world.clone_site(&mut a, name));
+    a.run("INSERT INTO customer VALUES(2, 'Ann')");
+    b.run("INSERT INTO customer VALUES(2, 'Bob')");
+    c.run("INSERT INTO customer VALUES(3, 'Cid')");
+    reader.pull(&mut a);
+    reader.pull(&mut b);
+    b.pull(&mut a);
+    b.pull(&mut c);
+    settle(&mut a, &mut b);
+    reader.pull(&mut c);
+    reader.pull(&mut a);
+    let rows = "SELECT * FROM customer ORDER BY id";
+    assert_eq!(reader.rows(rows), a.rows(rows));
+    assert_eq!(
+        reader.replica.seen().unwrap().get(reader.replica.site()),
+        Hlc(0),
+        "it wrote nothing"
+    );
 }
 
 /// Customers that share no key `k`, and invoices whose reference to them nothing keeps. Of two customers with
