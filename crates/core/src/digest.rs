@@ -132,13 +132,22 @@ fn identity(conn: &Connection, meta: &Meta, t: &Tracked, number: i64) -> Result<
     Ok(Value::Blob(encode(&[KeyPart::Row(rid)])))
 }
 
-/// Whether the row at `loc` holds a number in column `c` that means nobody, whoever has that number here by now.
-fn means_nobody(conn: &Connection, meta: &Meta, t: &Tracked, loc: &Loc, c: usize) -> Result<bool> {
+/// Whether the row at `loc` holds a number in column `c` that means nobody, or a row that is gone, whoever has
+/// that number here by now.
+fn means_nobody(lookup: Lookup<'_>, t: &Tracked, loc: &Loc, c: usize) -> Result<bool> {
+    let Lookup { conn, meta, .. } = lookup;
     let Some(stored) = state::at(conn, meta, t, loc)? else { return Ok(false) };
-    let group = t.table.columns[c].group;
-    let mut keys = t.table.foreign_keys.iter().zip(0..).filter(|(fk, _)| fk.columns.contains(&c));
-    let kept = matches!(stored.state.groups[group].body, Body::Stored(_));
-    Ok(kept && keys.all(|(_, f)| stored.state.kept_reference(t, f).is_none()))
+    if !matches!(stored.state.groups[t.table.columns[c].group].body, Body::Stored(_)) {
+        return Ok(false);
+    }
+    for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, k)| k.columns.contains(&c)) {
+        let Some(rid) = stored.state.kept_reference(t, f) else { continue };
+        let meant = state::of(conn, meta, lookup.parent(&fk.parent)?, rid)?;
+        if meant.is_some_and(|meant| meant.loc.is_some()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What a table shows.
@@ -165,9 +174,9 @@ fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Ro
         // A reference may be in a column of text.
         let number = equal::stored(&shown, Affinity::Integer).as_integer();
         let (Some(parent), Some(n)) = (numbered.get(&c), number) else { return Ok(shown) };
-        if loose && t.table.own_number() != Some(c) && numbers::is_nobodys(conn, parent, n)? {
+        if loose && t.table.own_number() != Some(c) && numbers::is_kept(conn, parent, n)? {
             let loc = t.place(row.get(order.len())?)?;
-            if means_nobody(conn, meta, t, &loc, c)? {
+            if means_nobody(Lookup { conn, meta, catalog }, t, &loc, c)? {
                 return Ok(Value::Null);
             }
         }

@@ -556,3 +556,31 @@ fn a_counter_names_no_rows() {
         assert_eq!(site.replica.digest().unwrap(), digest);
     }
 }
+
+/// To others the reference is to the row that is gone, and shows NULL.
+#[test]
+fn a_row_inserted_anew_under_the_number_of_one_that_is_gone_is_not_what_the_digest_counts() {
+    for (reference, policy) in [("INT", ("l.refs", "p:p")), ("REFERENCES p(id)", ("fk", "ignore"))]
+    {
+        let world = World::new();
+        let schema = format!(
+            "CREATE TABLE p(id INTEGER PRIMARY KEY AUTOINCREMENT, v);
+             CREATE TABLE l(id INTEGER PRIMARY KEY, p {reference}); INSERT INTO p VALUES(1, 'old');"
+        );
+        let mut a = world.init_with("a", &schema, &[("p.ids", "local"), policy]);
+        let mut b = world.clone_site(&mut a, "b");
+        let meet = |a: &mut Site, b: &mut Site| {
+            for _ in 0..2 {
+                a.replica.pull_from(&mut b.replica, false).unwrap();
+                b.replica.pull_from(&mut a.replica, false).unwrap();
+            }
+        };
+        a.run("INSERT INTO l VALUES(1, 1)");
+        b.run("DELETE FROM p");
+        meet(&mut a, &mut b);
+        a.run("INSERT INTO p VALUES(1, 'new')");
+        meet(&mut a, &mut b);
+        assert_eq!([a.row("SELECT p FROM l"), b.row("SELECT p FROM l")], ["1", "NULL"]);
+        assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
+    }
+}
