@@ -26,7 +26,7 @@
 //! x'31' are four values. Generated columns follow from the others and are left out (R-GEN).
 
 use crate::Result;
-use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
+use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::equal;
 use crate::journal;
 use crate::meta::Meta;
@@ -107,19 +107,6 @@ impl Rows {
     }
 }
 
-/// By column of a table, the table whose rows each site numbers for itself and whose number it holds.
-fn own_numbers<'c>(catalog: &'c Catalog, t: &'c Tracked) -> BTreeMap<usize, &'c Tracked> {
-    let mut found: BTreeMap<usize, &Tracked> = BTreeMap::new();
-    for fk in &t.table.foreign_keys {
-        let Some(parent) = catalog.by_name(&fk.parent) else { continue };
-        let named = fk.columns.iter().zip(&fk.parent_columns);
-        let numbers = named.filter(|(_, p)| parent.table.own_number() == Some(**p));
-        found.extend(numbers.map(|(&c, _)| (c, parent)));
-    }
-    found.extend(t.table.own_number().map(|alias| (alias, t)));
-    found
-}
-
 /// The identity of the row of this number; of one that no fold has seen yet, the number as of this site. A
 /// number of no row means nobody anywhere.
 fn identity(conn: &Connection, meta: &Meta, t: &Tracked, number: i64) -> Result<Value> {
@@ -166,14 +153,14 @@ fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Ro
     );
     let stashed = !stash::rows(conn, meta, t.no, -1)?.is_empty();
     let others = registry::foreign_columns(conn, t.no)?;
-    let numbered = own_numbers(catalog, t);
     // What is written and not folded is to whoever has the number.
     let loose = numbers::any(conn)? && !journal::any(conn)?;
     let means = |c: usize, row: &Row<'_>, i: usize| {
         let shown = value(row.get_ref(i)?);
         // A reference may be in a column of text.
         let number = equal::stored(&shown, Affinity::Integer).as_integer();
-        let (Some(parent), Some(n)) = (numbered.get(&c), number) else { return Ok(shown) };
+        let (Some(&owner), Some(n)) = (t.site_numbers.get(&c), number) else { return Ok(shown) };
+        let parent = &catalog.tables[owner];
         if loose && t.table.own_number() != Some(c) && numbers::is_kept(conn, parent, n)? {
             let loc = t.place(row.get(order.len())?)?;
             if means_nobody(Lookup { conn, meta, catalog }, t, &loc, c)? {
@@ -196,7 +183,7 @@ fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Ro
         if !stashed && unwritten.is_empty() {
             for (i, &c) in order.iter().enumerate() {
                 put_bytes(&mut hash, t.column_names[c].as_bytes());
-                match numbered.contains_key(&c) {
+                match t.site_numbers.contains_key(&c) {
                     true => put_value(&mut hash, as_ref(&means(c, row, i)?)),
                     false => put_value(&mut hash, row.get_ref(i)?),
                 }

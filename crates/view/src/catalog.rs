@@ -6,7 +6,7 @@
 use crate::constant::constant;
 use crate::equal;
 use crate::schema::{Affinity, ForeignKey, Table, TableKind, numbered};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use synqlite_wire::key::{Collation, KeyPart, encode, encode_values, normalise};
@@ -45,6 +45,8 @@ pub struct Relation {
     pub followed: Vec<usize>,
     /// Columns to which foreign keys refer, ascending.
     pub referred: Vec<usize>,
+    /// Columns that hold a number of one site alone (R-OWN): the position of the table whose rows have it.
+    pub site_numbers: BTreeMap<usize, usize>,
     /// The same as `column_names` for each unique index, parallel to `table.uniques`, ascending.
     pub unique_names: Vec<String>,
     /// Position of this file after which each column was there, parallel to `table.columns`; -1 for
@@ -75,6 +77,7 @@ impl Catalog {
         enforced: bool,
     ) -> Catalog {
         follow(&mut tables, enforced);
+        find_site_numbers(&mut tables);
         let tables: Vec<Arc<Relation>> = tables.into_iter().map(Arc::new).collect();
         let by_name = tables.iter().enumerate().map(|(i, t)| (fold_name(&t.table.name), i));
         let by_no = tables.iter().enumerate().map(|(i, t)| (t.no, i));
@@ -157,6 +160,36 @@ fn follow(tables: &mut [Relation], enforced: bool) {
     }
 }
 
+/// Finds out which columns hold numbers of one site alone.
+fn find_site_numbers(tables: &mut [Relation]) {
+    let of = |(at, t): (usize, &Relation)| Some((at, t.table.own_number()?));
+    let own: Vec<(usize, usize)> = tables.iter().enumerate().filter_map(of).collect();
+    for (owner, alias) in own {
+        let all: Vec<&Table> = tables.iter().map(|t| &t.table).collect();
+        for (table, column) in followers(&all, (owner, alias)) {
+            tables[table].site_numbers.insert(column, owner);
+        }
+    }
+}
+
+/// Column `.1` of table `.0`, and those that follow it: references to it, and to these.
+pub fn followers(tables: &[&Table], of: (usize, usize)) -> BTreeSet<(usize, usize)> {
+    let (mut found, mut next) = (BTreeSet::new(), vec![of]);
+    while let Some((parent, p)) = next.pop() {
+        if !found.insert((parent, p)) {
+            continue;
+        }
+        let name = fold_name(&tables[parent].name);
+        for (child, t) in tables.iter().enumerate() {
+            for fk in t.foreign_keys.iter().filter(|fk| fold_name(&fk.parent) == name) {
+                let pairs = fk.columns.iter().zip(&fk.parent_columns);
+                next.extend(pairs.filter(|(_, to)| **to == p).map(|(&c, _)| (child, c)));
+            }
+        }
+    }
+    found
+}
+
 fn fold_name(name: &str) -> String {
     name.to_ascii_lowercase()
 }
@@ -208,6 +241,7 @@ impl Relation {
             new_keys: Vec::new(),
             followed: Vec::new(),
             referred: Vec::new(),
+            site_numbers: BTreeMap::new(),
             unique_names: Vec::new(),
             since: Vec::new(),
         }

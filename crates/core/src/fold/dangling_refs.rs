@@ -138,8 +138,8 @@ impl Fold<'_> {
         };
         // A key that nobody keeps and that the user took from under the reference is a value; but a number
         // of this site alone is none to others (R-OWN).
-        let own = self.catalog.tables[parent].table.own_number();
-        let ends = !kept && !fk.parent_columns.iter().any(|&p| Some(p) == own);
+        let own = &self.catalog.tables[parent].site_numbers;
+        let ends = !kept && !fk.parent_columns.iter().any(|p| own.contains_key(p));
         match dangling.now.is_some() || ends && moved()? {
             true => self.rebound(dangling, stored, cell),
             false => self.left_behind(dangling, stored, cell),

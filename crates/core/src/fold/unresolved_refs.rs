@@ -159,7 +159,7 @@ pub fn keep(
             .map(|(&f, _)| f)
             .collect();
         for fk in loose.iter().map(|&f| &t.table.foreign_keys[f]) {
-            reserve(conn, lookup.parent(&fk.parent)?, fk, &row)?;
+            reserve(lookup, fk, &row)?;
         }
         if !loose.is_empty() {
             (group.body, changed) = (Body::Stored(cell), true);
@@ -185,18 +185,25 @@ fn save(
     state::record_first_waits(conn, meta, entry, &waits)
 }
 
-/// The number that a row shows as a reference to `parent`, where this site numbers its rows for itself.
-fn number(parent: &Tracked, fk: &ForeignKey, row: &[Value]) -> Option<i64> {
-    let [c] = fk.parent_columns[..] else { return None };
-    if Some(c) != parent.table.own_number() {
-        return None;
-    }
-    equal::stored(&row[fk.columns[0]], Affinity::Integer).as_integer()
+/// The numbers that a row shows as a reference to `parent` where sites number rows for themselves, each with the
+/// table whose rows have it, by position.
+fn numbers<'r>(
+    parent: &'r Tracked,
+    fk: &'r ForeignKey,
+    row: &'r [Value],
+) -> impl Iterator<Item = (usize, i64)> + 'r {
+    let pairs = fk.columns.iter().zip(&fk.parent_columns);
+    pairs.filter_map(move |(&c, p)| {
+        let owner = *parent.site_numbers.get(p)?;
+        Some((owner, equal::stored(&row[c], Affinity::Integer).as_integer()?))
+    })
 }
 
-/// A number that means nobody is to stay nobody's where this site numbers the rows of `parent` for itself.
-fn reserve(conn: &Connection, parent: &Tracked, fk: &ForeignKey, row: &[Value]) -> Result<()> {
-    number(parent, fk, row).map_or(Ok(()), |n| state::numbers::reserve(conn, parent, n))
+/// A number that means nobody is to stay nobody's where this site numbers rows for itself.
+fn reserve(lookup: Lookup<'_>, fk: &ForeignKey, row: &[Value]) -> Result<()> {
+    let Lookup { conn, catalog, .. } = lookup;
+    let mut numbers = numbers(lookup.parent(&fk.parent)?, fk, row);
+    numbers.try_for_each(|(owner, n)| state::numbers::reserve(conn, &catalog.tables[owner], n))
 }
 
 /// The row that is not here and whose number a row shows, if it had that when it went.
@@ -206,23 +213,31 @@ fn gone(
     fk: &ForeignKey,
     row: &[Value],
 ) -> Result<Option<Rid>> {
-    let Lookup { conn, meta, .. } = lookup;
-    let Some(number) = number(parent, fk, row) else { return Ok(None) };
+    let Lookup { conn, meta, catalog } = lookup;
+    // Of a key that follows one elsewhere it is not known whose it was.
+    let mut numbers =
+        numbers(parent, fk, row).filter(|(owner, _)| catalog.tables[*owner].no == parent.no);
+    let Some((_, number)) = numbers.next() else { return Ok(None) };
     let Some(rid) = state::numbers::whose(conn, meta, parent, number)? else { return Ok(None) };
     // One that is here again has got another number since.
     let stored = state::of(conn, meta, parent, &rid)?;
     Ok(stored.is_some_and(|stored| stored.loc.is_none()).then_some(rid))
 }
 
-/// The same of all numbers that references to a table show which are no row's, as nothing keeps them.
-pub fn reserve_loose(conn: &Connection, catalog: &Catalog, parent: &Tracked) -> Result<()> {
-    let Some(position) = catalog.position_of_no(parent.no) else { return Ok(()) };
-    for (child, f) in catalog.references_to(position) {
-        let child = &catalog.tables[child];
-        let fk = &child.table.foreign_keys[f];
-        for loc in dangling(conn, child, parent, fk)? {
-            if let Some(row) = child.read(conn, &loc)? {
-                reserve(conn, parent, fk, &row)?;
+/// The same of all numbers of rows of a table that references show which are no row's, as nothing keeps them.
+pub fn reserve_loose(lookup: Lookup<'_>, owner: &Tracked) -> Result<()> {
+    let Lookup { conn, catalog, .. } = lookup;
+    let Some(position) = catalog.position_of_no(owner.no) else { return Ok(()) };
+    for child in &catalog.tables {
+        for fk in &child.table.foreign_keys {
+            let parent = lookup.parent(&fk.parent)?;
+            if !fk.parent_columns.iter().any(|p| parent.site_numbers.get(p) == Some(&position)) {
+                continue;
+            }
+            for loc in dangling(conn, child, parent, fk)? {
+                if let Some(row) = child.read(conn, &loc)? {
+                    reserve(lookup, fk, &row)?;
+                }
             }
         }
     }

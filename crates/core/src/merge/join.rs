@@ -413,8 +413,8 @@ impl Joining<'_> {
         let Some(old) = old.as_ref().filter(|_| group.body == Body::InTable) else { return Ok(()) };
         for &f in &t.table.groups[g].foreign_keys {
             let fk = &t.table.foreign_keys[f];
-            let own = lookup.parent(&fk.parent)?.table.own_number();
-            if own.is_some_and(|own| fk.parent_columns.contains(&own)) {
+            let parent = lookup.parent(&fk.parent)?;
+            if fk.parent_columns.iter().any(|p| parent.site_numbers.contains_key(p)) {
                 former.extend(lookup.reference(t, f, old)?.map(|rid| (f, rid)));
             }
         }

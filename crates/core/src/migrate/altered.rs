@@ -49,7 +49,7 @@ pub(super) fn follow(
     let Work { conn, meta, catalog, policies, env, received, merging, .. } = work;
     let terms = Terms { policies, env: *env, pins: !*merging };
     let altered = Altered::read(conn, meta, catalog, stale)?;
-    let numbered = numbered(conn, catalog, stale)?;
+    let numbered = numbered(Lookup { conn, meta, catalog }, stale)?;
     let freed = altered.prepare(conn, meta, catalog)?;
     let mut fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
     let mut windows = journal::read_altered(conn, catalog, &fresh)?;
@@ -100,16 +100,13 @@ pub(super) fn follow(
 
 /// Tables whose rows each site numbered for itself when their triggers were made, and does not any more
 /// (R-OWN). Where it does now and did not, numbers that mean nobody are to stay so.
-fn numbered(
-    conn: &Connection,
-    catalog: &Catalog,
-    stale: &BTreeMap<u32, Stale>,
-) -> Result<BTreeSet<u32>> {
+fn numbered(lookup: Lookup<'_>, stale: &BTreeMap<u32, Stale>) -> Result<BTreeSet<u32>> {
+    let Lookup { conn, catalog, .. } = lookup;
     let mut united = BTreeSet::new();
     for t in catalog.tables.iter().filter(|t| stale.contains_key(&t.no)) {
         match (registry::had_own_numbers(conn, t.no)?, t.table.own_number().is_some()) {
             (true, false) => drop(united.insert(t.no)),
-            (false, true) => fold::reserve_loose(conn, catalog, t)?,
+            (false, true) => fold::reserve_loose(lookup, t)?,
             _ => {}
         }
     }

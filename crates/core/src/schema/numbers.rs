@@ -4,6 +4,7 @@ use super::pragmas::Inventory;
 use super::read::Draft;
 use super::select;
 use super::{Action, Affinity, Column, ForeignKey, Table, UniqueIndex, quote};
+use crate::catalog::followers;
 use crate::policy::Policies;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,35 +48,43 @@ pub(super) fn apply(
     idle
 }
 
-/// Tables whose number decides something where it is referred to, and what: there sites would decide
-/// otherwise too.
+/// Tables whose number decides something where it is referred to, directly or through other references, and
+/// what: there sites would decide otherwise too.
 fn misled(drafts: &[Draft]) -> BTreeMap<String, String> {
+    let tables: Vec<&Table> = drafts.iter().map(|d| &d.table).collect();
     let mut misled = BTreeMap::new();
-    for (Draft { table, checks, .. }, fk) in
-        drafts.iter().flat_map(|d| d.table.foreign_keys.iter().map(move |fk| (d, fk)))
-    {
-        let Some(parent) = drafts.iter().find(|d| d.table.name == fk.parent) else { continue };
-        let alias = parent.table.rowid_alias();
-        for (&c, _) in fk.columns.iter().zip(&fk.parent_columns).filter(|(_, p)| Some(**p) == alias)
-        {
-            let column = &table.columns[c];
-            let set = [fk.on_delete, fk.on_update].contains(&Action::SetDefault);
-            let why = if checks.iter().any(|columns| columns.contains(&c)) {
-                "that a CHECK reads"
-            } else if set && column.default.is_some() {
-                "whose default an action would set"
-            } else if column.affinity == Affinity::Real {
-                "whose type, REAL, cannot keep every number"
-            } else if table.uniques.iter().any(|index| !is_plain(index, column, c)) {
-                "of a unique index that is not simply of integers"
-            } else {
-                continue;
-            };
-            let why = format!("column {} of table {} {why}", column.name, table.name);
-            misled.entry(fk.parent.clone()).or_insert(why);
-        }
+    for (owner, table) in tables.iter().enumerate() {
+        let Some(alias) = table.rowid_alias() else { continue };
+        let followers = followers(&tables, (owner, alias));
+        let why = followers.into_iter().filter(|of| *of != (owner, alias));
+        let why = why.filter_map(|(at, c)| {
+            let why = misleads(&drafts[at], c)?;
+            Some(format!(
+                "column {} of table {} {why}",
+                tables[at].columns[c].name, tables[at].name
+            ))
+        });
+        misled.extend(why.take(1).map(|why| (table.name.clone(), why)));
     }
     misled
+}
+
+/// Why a column of a table may not hold a number of one site alone.
+fn misleads(Draft { table, checks, .. }: &Draft, c: usize) -> Option<&'static str> {
+    let column = &table.columns[c];
+    let mut keys = table.foreign_keys.iter().filter(|fk| fk.columns.contains(&c));
+    let set = keys.any(|fk| [fk.on_delete, fk.on_update].contains(&Action::SetDefault));
+    if checks.iter().any(|columns| columns.contains(&c)) {
+        Some("that a CHECK reads")
+    } else if set && column.default.is_some() {
+        Some("whose default an action would set")
+    } else if column.affinity == Affinity::Real {
+        Some("whose type, REAL, cannot keep every number")
+    } else if table.uniques.iter().any(|index| !is_plain(index, column, c)) {
+        Some("of a unique index that is not simply of integers")
+    } else {
+        None
+    }
 }
 
 /// Whether a unique index does not read a column, or has it as it is, and stores it as a number whatever it

@@ -584,3 +584,55 @@ fn a_row_inserted_anew_under_the_number_of_one_that_is_gone_is_not_what_the_dige
         assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap());
     }
 }
+
+/// A line of an order has the order's number in its key, and so has what refers to the line; a visit has that of
+/// its customer for its own.
+#[test]
+fn keys_that_hold_numbers_of_other_rows_are_counted_as_these() {
+    let world = World::new();
+    let schema = "CREATE TABLE o(id INTEGER PRIMARY KEY, who);
+        CREATE TABLE line(o INT REFERENCES o(id), n INT, PRIMARY KEY(o, n));
+        CREATE TABLE sent(id TEXT PRIMARY KEY, o INT, n INT, FOREIGN KEY(o, n) REFERENCES line(o, n));
+        CREATE TABLE visit(id INTEGER PRIMARY KEY REFERENCES o(id));
+        CREATE TABLE note(id TEXT PRIMARY KEY, visit INT REFERENCES visit(id), other INT);";
+    let policies = [("o.ids", "local"), ("note.refs", "other:visit")];
+    let mut a = world.init_with("a", schema, &policies);
+    let mut b = world.clone_site(&mut a, "b");
+    for site in [&mut a, &mut b] {
+        let name = site.replica.path().file_stem().unwrap().to_string_lossy().into_owned();
+        site.run(&format!(
+            "INSERT INTO o VALUES(1, '{name}'); INSERT INTO line VALUES(1, 7); INSERT INTO visit VALUES(1);
+             INSERT INTO sent VALUES('{name}', 1, 7); INSERT INTO note VALUES('{name}', 1, 1)"
+        ));
+    }
+    let mut both = [a, b];
+    meet(&mut both);
+    for site in &both {
+        let sent = "SELECT sent.id, who, sent.n FROM sent JOIN o ON o.id = sent.o ORDER BY 1";
+        assert_eq!(site.rows(sent), ["a|a|7", "b|b|7"]);
+        let notes = "SELECT note.id, o.who, p.who FROM note JOIN o ON o.id = visit \
+                     JOIN o AS p ON p.id = other ORDER BY 1";
+        assert_eq!(site.rows(notes), ["a|a|a", "b|b|b"]);
+    }
+    assert_eq!(both[0].replica.digest().unwrap(), both[1].replica.digest().unwrap());
+}
+
+/// Of a row that names one only by its number others show nothing but that it means nobody.
+#[test]
+fn a_key_that_holds_a_number_means_a_row_of_the_site_that_wrote_it() {
+    let world = World::new();
+    let schema = "CREATE TABLE o(id INTEGER PRIMARY KEY, who);
+        CREATE TABLE visit(id INTEGER PRIMARY KEY REFERENCES o(id));
+        CREATE TABLE note(id TEXT PRIMARY KEY, visit INT REFERENCES visit(id));";
+    let mut a = world.init_with("a", schema, &[("o.ids", "local")]);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO o VALUES(1, 'a'); INSERT INTO visit VALUES(1)");
+    b.run("PRAGMA foreign_keys = OFF; INSERT INTO note VALUES('to nobody', 1)");
+    let mut both = [a, b];
+    meet(&mut both);
+    for site in &both {
+        assert_eq!(site.rows("SELECT * FROM note"), [""; 0]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    assert_eq!(both[0].replica.digest().unwrap(), both[1].replica.digest().unwrap());
+}

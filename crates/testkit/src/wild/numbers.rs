@@ -39,12 +39,26 @@ impl<'a> Numbers<'a> {
     }
 
     fn meaning(&self, t: &Table, id: &str) -> Meaning<'a> {
+        self.meaning_of(t, id, self.schema.len())
+    }
+
+    /// The same, by chains of references that are so long at most.
+    fn meaning_of(&self, t: &Table, id: &str, most: usize) -> Meaning<'a> {
         if self.is_own(t) && t.key.iter().any(|key| key == id) {
             return Meaning::Number;
         }
+        // What a reference to a column means, if that is no value.
+        let follows = |parent: &'a Table, to: &str| match self.is_own(parent) && parent.key == [to]
+        {
+            true => Some(Meaning::Row(parent)),
+            false if most == 0 => None,
+            false => Some(self.meaning_of(parent, to, most - 1))
+                .filter(|meaning| !matches!(meaning, Meaning::Value)),
+        };
         let declared = t.rules.iter().find_map(|rule| match rule {
-            Rule::Foreign(f) if f.columns == [id] => {
-                self.schema.get(&f.parent).filter(|p| f.targets == p.key && self.is_own(p))
+            Rule::Foreign(f) => {
+                let at = f.columns.iter().position(|c| c == id)?;
+                follows(self.schema.get(&f.parent)?, &f.targets[at])
             }
             _ => None,
         });
@@ -54,10 +68,11 @@ impl<'a> Numbers<'a> {
             let name = &t.column(id)?.name;
             let (_, parent) = refs.find(|(column, _)| column.trim().eq_ignore_ascii_case(name))?;
             let named = |p: &&Table| p.name.eq_ignore_ascii_case(parent.trim());
-            self.schema.values().find(named).filter(|p| self.is_own(p))
+            let parent = self.schema.values().find(named)?;
+            follows(parent, parent.key.first()?)
         };
         match (declared, by_policy()) {
-            (Some(parent), _) if self.policies.enforces_foreign_keys() => Meaning::Row(parent),
+            (Some(meaning), _) if self.policies.enforces_foreign_keys() => meaning,
             // What means nobody stays as it is where it was written, and a row may get that number there.
             (Some(_), _) | (_, Some(_)) => Meaning::Number,
             (None, None) => Meaning::Value,

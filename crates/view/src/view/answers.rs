@@ -214,9 +214,19 @@ impl Attempt<'_, '_> {
     /// Whether a foreign key is to a number that each site gives for itself (R-OWN): by value alone it means a
     /// row of the site that wrote it, and none elsewhere.
     pub fn is_of_one_site(&self, fk: &ForeignKey) -> bool {
-        let parent = self.affected.catalog().position(&fk.parent);
-        let own = parent.and_then(|p| self.affected.catalog().tables[p].table.own_number());
-        own.is_some_and(|alias| fk.parent_columns.contains(&alias))
+        self.columns_of_one_site(fk).next().is_some()
+    }
+
+    /// The columns of a foreign key that hold such a number.
+    pub fn columns_of_one_site<'k>(
+        &self,
+        fk: &'k ForeignKey,
+    ) -> impl Iterator<Item = usize> + use<'k, '_> {
+        let catalog = self.affected.catalog();
+        let parent = catalog.position(&fk.parent).map(|p| &catalog.tables[p]);
+        let pairs = fk.columns.iter().zip(&fk.parent_columns);
+        let holds = move |p: &usize| parent.is_some_and(|t| t.site_numbers.contains_key(p));
+        pairs.filter(move |(_, p)| holds(p)).map(|(&c, _)| c)
     }
 
     /// Notes an integer key that an affected row refers to by value.

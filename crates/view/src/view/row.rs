@@ -209,8 +209,8 @@ impl Attempt<'_, '_> {
             let ended = item.former.iter().any(other);
             let old = item.old.as_ref().filter(|_| !ended);
             let may_be_null =
-                |c: &&usize| !t.table.columns[**c].not_null && !t.table.primary_key.contains(c);
-            for &c in fk.columns.iter().filter(may_be_null) {
+                |c: &usize| !t.table.columns[*c].not_null && !t.table.primary_key.contains(c);
+            for c in self.columns_of_one_site(fk).filter(may_be_null) {
                 let now = old.map_or(&Value::Null, |old| &old[c]);
                 if !shown.row[c].is_null() && shown.row[c] != *now {
                     shown.row[c] = now.clone();

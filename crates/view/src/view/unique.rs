@@ -145,12 +145,10 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         excluded: &BTreeMap<usize, Conflict>,
         wanted: &mut Vec<Wanted>,
     ) -> Result<Option<(usize, Conflict)>> {
-        let keys = self.t.table.foreign_keys.iter().filter(|fk| self.show.is_of_one_site(fk));
-        let of_one_site: BTreeSet<usize> =
-            keys.flat_map(|fk| fk.columns.clone()).chain(self.t.table.own_number()).collect();
         let uniques = self.t.table.uniques.iter();
-        let own: Vec<bool> =
-            uniques.map(|u| u.columns.iter().any(|c| of_one_site.contains(c))).collect();
+        let own: Vec<bool> = uniques
+            .map(|u| u.columns.iter().any(|c| self.t.site_numbers.contains_key(c)))
+            .collect();
         let mut claims = Vec::new();
         for &item in rows.iter().filter(|item| !excluded.contains_key(item)) {
             for (index, key) in self.verdicts[&item].keys.iter().enumerate() {
