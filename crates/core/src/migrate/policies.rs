@@ -3,7 +3,7 @@
 use super::{catch_up, follow};
 use crate::closed::ClosedBy;
 use crate::merge::Anew;
-use crate::meta::SITE;
+use crate::meta::{SITE, SiteNames};
 use crate::policy::{Policies, Policy};
 use crate::schema::{self, Selection};
 use crate::state::sums;
@@ -61,11 +61,17 @@ fn keeps_rows(work: &Work<'_>, policy: &Policy) -> Result<()> {
 
 /// Takes over settings of another site.
 pub(crate) fn take(work: &mut Work<'_>, settings: &[Setting]) -> Result<()> {
-    let mut news = false;
+    let (mut news, mut names) = (false, false);
     for setting in settings {
-        // What a site is called changes nothing that rows show.
-        news |=
-            settings::store(work.conn, &mut work.meta, setting)? && !setting.key.starts_with(SITE);
+        let stored = settings::store(work.conn, &mut work.meta, setting)?;
+        match setting.key.starts_with(SITE) {
+            true => names |= stored,
+            false => news |= stored,
+        }
+    }
+    if names {
+        // Changes nothing that rows show; but what is told from here on names sites.
+        work.meta.names = SiteNames::load(work.conn, work.meta.site)?;
     }
     if news {
         work.settled = false;

@@ -37,6 +37,20 @@ fn a_name_comes_with_the_first_write() {
     assert_eq!(a.replica.verify().unwrap(), [""; 0]);
 }
 
+/// What a merge tells stays as it is told.
+#[test]
+fn what_is_told_goes_by_the_names_that_come_with_it() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let mut b = world.clone_site(&mut a, "b");
+    b.replica.set_name("van").unwrap();
+    a.run("UPDATE t SET v = 1");
+    b.run("UPDATE t SET v = 2");
+    a.pull(&mut b);
+    let told = &a.replica.closed_conflicts().unwrap()[0].what;
+    assert!(told.contains("van") && !told.contains(&digits(&b)), "{told}");
+}
+
 #[test]
 fn two_sites_of_one_name_are_told_apart() {
     let world = World::new();
