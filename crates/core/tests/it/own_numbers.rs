@@ -625,7 +625,7 @@ fn a_key_that_holds_a_number_means_a_row_of_the_site_that_wrote_it() {
         CREATE TABLE visit(id INTEGER PRIMARY KEY REFERENCES o(id));
         CREATE TABLE note(id TEXT PRIMARY KEY, visit INT REFERENCES visit(id));";
     let mut a = world.init_with("a", schema, &[("o.ids", "local")]);
-    let mut b = world.clone_site(&mut a, "b");
+    let b = world.clone_site(&mut a, "b");
     a.run("INSERT INTO o VALUES(1, 'a'); INSERT INTO visit VALUES(1)");
     b.run("PRAGMA foreign_keys = OFF; INSERT INTO note VALUES('to nobody', 1)");
     let mut both = [a, b];
