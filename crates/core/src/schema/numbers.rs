@@ -22,7 +22,7 @@ pub(super) fn apply(
     let loose = |fk: &ForeignKey| !fk.enforced || !policies.enforces_foreign_keys();
     let keys = drafts.iter().flat_map(|d| &d.table.foreign_keys);
     let loose: BTreeSet<String> = keys.filter(|fk| loose(fk)).map(|fk| fk.parent.clone()).collect();
-    let misled = misled(drafts);
+    let misled = misled(drafts, policies);
     let mut idle = Vec::new();
     for (key, name) in policies.own_numbers() {
         let found = select::known_table(inventory, name).map_err(|e| e.to_string());
@@ -48,13 +48,16 @@ pub(super) fn apply(
     idle
 }
 
-/// Tables whose number decides something where it is referred to, directly or through other references, and
-/// what: there sites would decide otherwise too.
-fn misled(drafts: &[Draft]) -> BTreeMap<String, String> {
+/// Of the tables that the policy names those whose number decides something where it is referred to, directly or
+/// through other references, and what: there sites would decide otherwise too.
+fn misled(drafts: &[Draft], policies: &Policies) -> BTreeMap<String, String> {
     let tables: Vec<&Table> = drafts.iter().map(|d| &d.table).collect();
+    let named: Vec<&str> = policies.own_numbers().map(|(_, name)| name).collect();
     let mut misled = BTreeMap::new();
     for (owner, table) in tables.iter().enumerate() {
-        let Some(alias) = table.rowid_alias() else { continue };
+        let alias = table.rowid_alias();
+        let alias = alias.filter(|_| named.iter().any(|n| n.eq_ignore_ascii_case(&table.name)));
+        let Some(alias) = alias else { continue };
         let followers = followers(&tables, (owner, alias));
         let why = followers.into_iter().filter(|of| *of != (owner, alias));
         let why = why.filter_map(|(at, c)| {
