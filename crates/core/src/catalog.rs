@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use synqlite_wire::Value;
 use synqlite_wire::key::Collation;
 
-pub use synqlite_view::catalog::{Loc, Relation, followers, name_keys, place_of_key};
+pub use synqlite_view::catalog::{Loc, Relation, name_keys, place_of_key};
 
 /// Numbers of the columns that the triggers of a table did not know yet, by number of the table.
 pub type Fresh = BTreeMap<u32, Vec<u32>>;

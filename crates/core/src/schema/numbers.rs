@@ -4,9 +4,9 @@ use super::pragmas::Inventory;
 use super::read::Draft;
 use super::select;
 use super::{Action, Affinity, Column, ForeignKey, Table, UniqueIndex, quote};
-use crate::catalog::followers;
 use crate::policy::Policies;
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_view::catalog::followers;
 
 /// What no foreign key keeps would mean that other row on the site where SQLite does so.
 const REUSES: &str = "is referred to by references that are not enforced, and SQLite gives the number of a \
