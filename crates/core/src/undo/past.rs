@@ -55,6 +55,8 @@ pub(super) struct Past {
     pub life: Option<(Stamp, bool)>,
     /// Whether its first insert is among what is taken back.
     pub born: bool,
+    /// When else it was inserted, or brought back, the latest first.
+    came: Vec<Stamp>,
     /// By the number of the first column of a foreign key: the row to which it referred, and since when.
     refs: BTreeMap<u32, (Stamp, Rid)>,
 }
@@ -83,6 +85,18 @@ impl Past {
         self.columns.iter().any(|(no, column)| column.wrote && !but.contains(no))
     }
 
+    /// When the life of the row began in which it was before what is taken back. Who brings back a deleted row
+    /// begins no other life of it, and has it yield.
+    pub fn began(&self, yielded: Stamp) -> Stamp {
+        self.came.iter().copied().find(|stamp| *stamp != yielded).unwrap_or(Stamp::ZERO)
+    }
+
+    /// When the latest write of any of these columns was that is not taken back.
+    pub fn written(&self, columns: impl Iterator<Item = u32>) -> Stamp {
+        let former = columns.filter_map(|no| self.columns.get(&no)?.former.as_ref());
+        former.map(|(stamp, _)| *stamp).max().unwrap_or(Stamp::ZERO)
+    }
+
     /// The row to which a foreign key referred by the write of this stamp.
     pub fn reference(&self, no: u32, at: Stamp) -> Option<Rid> {
         self.refs.get(&no).filter(|(stamp, _)| *stamp == at).map(|(_, rid)| rid.clone())
@@ -93,6 +107,7 @@ impl Past {
         match what {
             What::Row(kind) if taken => self.born |= kind == Change::Insert,
             What::Row(kind) => {
+                self.came.extend((kind != Change::Delete).then_some(stamp));
                 self.life.get_or_insert((stamp, kind != Change::Delete));
             }
             What::Fell => {}

@@ -1,5 +1,6 @@
 //! What is to be written so that a selection of this site's changes is taken back, and what of it is left.
 
+use super::follow::{self, Between, Lost, Regained};
 use super::past::{self, Key, Past, Span};
 use super::{Left, Selection};
 use crate::Result;
@@ -25,7 +26,9 @@ use synqlite_wire::{Cell, Header, Hlc, Rid, Stamp, Value};
 pub(super) struct Plan {
     pub steps: Vec<Step>,
     pub left: Vec<Left>,
-    /// Rows, by the position of their table, that cannot follow a key again ([`super::follow`]).
+    /// What other rows lose or get back with what is taken back.
+    pub regained: Regained,
+    /// Rows, by the position of their table, that cannot have their references back.
     pub stay: BTreeSet<(usize, Rid)>,
 }
 
@@ -41,8 +44,8 @@ pub(super) struct Step {
     pub fate: Fate,
     /// Groups that get their former values.
     pub puts: BTreeMap<usize, Put>,
-    /// Whether it is only for a key of another row that is taken back.
-    pub follows: bool,
+    /// Those of them that are only for what is taken back of other rows ([`super::follow`]).
+    pub follows: BTreeSet<usize>,
 }
 
 impl Step {
@@ -81,10 +84,11 @@ impl Plan {
         for (at, groups, why) in failed {
             let step = &mut self.steps[at];
             let t = &catalog.tables[step.table];
-            if step.follows {
+            let groups: BTreeSet<usize> = groups.into_iter().flatten().collect();
+            let whole_or = |g: &usize| groups.is_empty() || groups.contains(g);
+            if step.follows.iter().any(whole_or) {
                 self.stay.insert((step.table, step.stored.rid.clone()));
             }
-            let groups: BTreeSet<usize> = groups.into_iter().flatten().collect();
             let mut columns = names(t, groups.iter().filter(|g| step.puts.contains_key(g)));
             step.puts.retain(|g, _| columns.is_empty() || !groups.contains(g));
             if columns.is_empty() || step.puts.is_empty() && step.fate == Fate::Stays {
@@ -108,7 +112,7 @@ impl Plan {
     }
 }
 
-fn names<'g>(t: &Tracked, groups: impl Iterator<Item = &'g usize>) -> Vec<String> {
+pub(super) fn names<'g>(t: &Tracked, groups: impl Iterator<Item = &'g usize>) -> Vec<String> {
     let columns = groups.flat_map(|&g| &t.table.groups[g].columns);
     columns.map(|&c| t.table.columns[c].name.clone()).collect()
 }
@@ -157,12 +161,17 @@ pub(super) fn make(work: &Work<'_>, what: &Selection) -> Result<Plan> {
     }
     let keys = rows.keys().map(|(table, rid)| (catalog.tables[*table].no, rid.clone()));
     let pasts = if kept { past::of(conn, meta, &span, keys)? } else { HashMap::new() };
-    let plan = Plan { steps: vec![], left: vec![], stay: BTreeSet::new() };
+    let (regained, stay) = (Regained::new(), BTreeSet::new());
+    let plan = Plan { steps: vec![], left: vec![], regained, stay };
     let mut planner = Planner { work, span: &span, pasts, plan };
     for ((table, _), stored) in rows {
         planner.row(table, stored)?;
     }
-    Ok(planner.plan)
+    let mut plan = planner.plan;
+    if kept {
+        follow::written_since(work, &span, &mut plan)?;
+    }
+    Ok(plan)
 }
 
 /// Stamps of what a state says was written, of the row as a whole too. A number that a row was given for good
@@ -285,7 +294,7 @@ impl Planner<'_> {
             None => None,
         };
         let (fate, puts) = (Fate::Stays, BTreeMap::new());
-        let mut step = Step { table, stored, shown, name, fate, puts, follows: false };
+        let mut step = Step { table, stored, shown, name, fate, puts, follows: BTreeSet::new() };
         let h = step.stored.state.header;
         let existed = self.existed(&h, past.as_ref());
         let decides = self.span.has(h.cl_stamp) || self.span.has(h.inserted);
@@ -331,10 +340,38 @@ impl Planner<'_> {
         if step.fate == Fate::Stays && step.stored.loc.is_none() && self.span.has(h.left()) {
             self.follows_again(t, &mut step)?;
         }
+        self.regains(t, &step, past.as_ref());
         if step.fate == Fate::Returns || !step.puts.is_empty() {
             self.plan.steps.push(step);
         }
         Ok(())
+    }
+
+    /// Notes which references to a row are to it again once this is taken back.
+    fn regains(&mut self, t: &Tracked, step: &Step, past: Option<&Past>) {
+        let Step { table, stored, puts, .. } = step;
+        let (catalog, h) = (&self.work.catalog, &stored.state.header);
+        let keys: Vec<_> = catalog.references_to(*table).collect();
+        let key = |c: usize| {
+            let mut keys =
+                keys.iter().map(|&(child, f)| &catalog.tables[child].table.foreign_keys[f]);
+            keys.any(|fk| fk.parent_columns.contains(&c))
+        };
+        let mut lost = Lost { there: stored.loc.is_some(), ..Lost::default() };
+        if let Some(past) = past.filter(|_| !keys.is_empty() && self.span.has(h.reinserted)) {
+            lost.life = Some(Between { since: past.began(h.yielded), before: h.reinserted });
+        }
+        for &g in puts.keys() {
+            let columns = &t.table.groups[g].columns;
+            if columns.iter().any(|&c| key(c)) {
+                let numbers = columns.iter().map(|&c| t.column_nos[c]);
+                let since = past.map_or(Stamp::ZERO, |past| past.written(numbers));
+                lost.keys.insert(g, Between { since, before: stored.state.groups[g].stamp });
+            }
+        }
+        if lost.life.is_some() || !lost.keys.is_empty() {
+            self.plan.regained.insert((*table, stored.rid.clone()), lost);
+        }
     }
 
     /// A row that CASCADE deleted with one that has been inserted again since was to the former life of that

@@ -10,6 +10,7 @@ use synqlite_core::{
 };
 
 mod random;
+mod references;
 
 const TODO: &str = "CREATE TABLE todo(id INTEGER PRIMARY KEY, title TEXT, done INT DEFAULT 0);
      INSERT INTO todo(title) VALUES('milk'), ('rent');";

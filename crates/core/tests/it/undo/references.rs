@@ -1,0 +1,77 @@
+//! References that actions took from rows, and what they are to after an undo.
+
+use super::{historical, now, of_row, since, undo};
+use crate::site::{World, settle};
+
+const PARENT: &str =
+    "CREATE TABLE p(id INTEGER PRIMARY KEY, v TEXT); INSERT INTO p VALUES(1, 'x'), (2, 'y');";
+
+/// A parent that is written again under its key loses its references, and has them again.
+#[test]
+fn a_row_that_was_written_again_has_its_references_again() {
+    for action in ["SET NULL", "SET DEFAULT", "CASCADE"] {
+        for again in [
+            "REPLACE INTO p VALUES(1, 'new')",
+            "REPLACE INTO p VALUES(1, 'x')",
+            "DELETE FROM p WHERE id = 1; INSERT INTO p VALUES(1, 'new')",
+            "REPLACE INTO p VALUES(1, 'new'); UPDATE c SET v = 'd' WHERE id = 1",
+            "REPLACE INTO p VALUES(1, 'new'); DELETE FROM c WHERE id = 1",
+            "DELETE FROM c WHERE id = 1; REPLACE INTO p VALUES(1, 'new')",
+            "REPLACE INTO p VALUES(1, 'new'); DELETE FROM p WHERE id = 1",
+        ] {
+            let world = World::new();
+            let sql = format!(
+                "{PARENT} CREATE TABLE c(id INTEGER PRIMARY KEY,
+                   p INT DEFAULT 2 REFERENCES p(id) ON DELETE {action}, v TEXT);
+                 INSERT INTO c VALUES(1, 1, 'c'), (3, 2, 'other');"
+            );
+            let mut a = historical(&world, "a", &sql);
+            let mut b = world.clone_site(&mut a, "b");
+            b.run("INSERT INTO c VALUES(2, 1, 'theirs')");
+            settle(&mut a, &mut b);
+            let t = now();
+            a.run(again);
+            let done = undo(&mut a, &since(t));
+            assert!(!done.iter().any(|line| line.starts_with("left")), "{again}: {done:?}");
+            settle(&mut a, &mut b);
+            for site in [&mut a, &mut b] {
+                assert_eq!(site.rows("SELECT * FROM p"), ["1|x", "2|y"], "{action}: {again}");
+                let want = ["1|1|c", "2|1|theirs", "3|2|other"];
+                assert_eq!(site.rows("SELECT * FROM c"), want, "{action}: {again}");
+                assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+            }
+            assert_eq!(undo(&mut a, &since(t)), [""; 0], "{action}: {again}");
+        }
+    }
+}
+
+/// What was lost before, or written since, is not given back.
+#[test]
+fn a_reference_that_was_lost_before_or_written_since_stays() {
+    let world = World::new();
+    let sql = format!(
+        "{PARENT} CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id) ON DELETE SET NULL);
+         INSERT INTO c VALUES(1, 1)"
+    );
+    let mut a = historical(&world, "a", &sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("REPLACE INTO p VALUES(1, 'z')");
+    a.run("INSERT INTO c VALUES(2, 1), (3, 1)");
+    settle(&mut a, &mut b);
+    let t = now();
+    a.run("REPLACE INTO p VALUES(1, 'new')");
+    settle(&mut a, &mut b);
+    b.run("UPDATE c SET p = 2 WHERE id = 3");
+    settle(&mut a, &mut b);
+    let want = ["c 2 update p=1", "p 1 update v='z'", "left c 3 p: written since"];
+    let mut done = undo(&mut a, &since(t));
+    done.sort_by_key(|line| (line.starts_with("left"), line.clone()));
+    assert_eq!(done, want);
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM c"), ["1|NULL", "2|1", "3|2"]);
+    }
+    // The latest change of the parent alone is enough.
+    a.run("REPLACE INTO p VALUES(1, 'again')");
+    assert_eq!(undo(&mut a, &of_row("p", "1")), ["p 1 update v='z'", "c 2 update p=1"]);
+}
