@@ -170,6 +170,18 @@ pub fn record(
     Ok(())
 }
 
+/// Records that a row lives again or was deleted, by a write of no program: a fold or a command made it.
+pub fn record_life(conn: &Connection, meta: &mut Meta, t: &Tracked, stored: &Stored) -> Result<()> {
+    if !enabled(conn)? {
+        return Ok(());
+    }
+    let header = &stored.state.header;
+    for (stamp, kind) in row_changes(header, stored.state.born_at()) {
+        Add::at(conn, meta, t, &stored.rid, stamp)?.row(kind, header)?;
+    }
+    Ok(())
+}
+
 /// Records what all rows of a table hold that was just taken in.
 pub fn record_all(
     conn: &Connection,

@@ -4,6 +4,7 @@
 use crate::catalog::Tracked;
 use crate::closed::{self, ClosedBy, Verb};
 use crate::conflicts::lead;
+use crate::history;
 use crate::merge::reshow;
 use crate::needs::dead_ancestor;
 use crate::records::{self, Conflict, record_id};
@@ -361,6 +362,7 @@ fn save(work: &mut Work<'_>, table: usize, stored: &Stored) -> Result<()> {
     let t: &Tracked = &catalog.tables[table];
     let local_seq = meta.local_seq;
     let entry = state::put(conn, meta, t, stored, Some(local_seq))?;
+    history::record_life(conn, meta, t, stored)?;
     let settled = Waits { references: vec![], claims: vec![], conflict: None, winner: None };
     state::record_waits(conn, meta, entry, &settled)
 }

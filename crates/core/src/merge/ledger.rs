@@ -3,6 +3,7 @@
 use super::apply;
 use super::sqlfacts::SqlFacts;
 use crate::catalog::Catalog;
+use crate::history;
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
@@ -35,7 +36,7 @@ impl Ledger for SqlLedger<'_> {
     fn save(&mut self, table: usize, stored: &mut Stored) -> Result<()> {
         let (t, local_seq) = (&self.catalog.tables[table], self.meta.local_seq);
         stored.entry = Some(state::put(self.conn, self.meta, t, stored, Some(local_seq))?);
-        Ok(())
+        Ok(history::record_life(self.conn, self.meta, t, stored)?)
     }
 
     fn wait(&mut self, stored: &Stored, references: Vec<(u32, &Rid)>) -> Result<()> {

@@ -9,6 +9,7 @@ use synqlite_core::{
     Change, Environment as _, InitOptions, LogQuery, Policy, Replica, Selection, System, Undone,
 };
 
+mod kept;
 mod random;
 mod references;
 
