@@ -75,3 +75,45 @@ fn a_reference_that_was_lost_before_or_written_since_stays() {
     a.run("REPLACE INTO p VALUES(1, 'again')");
     assert_eq!(undo(&mut a, &of_row("p", "1")), ["p 1 update v='z'", "c 2 update p=1"]);
 }
+
+/// A reference that a key took before what is taken back is not given back with it.
+#[test]
+fn a_reference_that_another_key_took_before_stays_lost() {
+    let world = World::new();
+    let sql = "CREATE TABLE p(id TEXT PRIMARY KEY); INSERT INTO p VALUES('a');
+         CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT REFERENCES p(id) ON UPDATE SET NULL);
+         INSERT INTO c VALUES(1, 'a')";
+    let mut a = historical(&world, "a", sql);
+    a.run("UPDATE p SET id = 'b'; INSERT INTO c VALUES(2, 'b')");
+    a.replica.fold().unwrap();
+    let t = now();
+    a.run("UPDATE p SET id = 'c'");
+    undo(&mut a, &since(t));
+    assert_eq!(a.rows("SELECT p.id, c.* FROM p, c"), ["b|1|NULL", "b|2|b"]);
+}
+
+/// A row that is taken back itself has the references that it held, whatever took them and when.
+#[test]
+fn a_row_that_is_back_refers_to_a_key_that_is_back() {
+    for changes in [
+        "DELETE FROM c; UPDATE p SET id = 5 WHERE id = 1",
+        "UPDATE p SET id = 5 WHERE id = 1; DELETE FROM c",
+        "UPDATE c SET v = 'd'; UPDATE p SET id = 5 WHERE id = 1",
+        "DELETE FROM c; UPDATE p SET id = 5 WHERE id = 1; DELETE FROM p WHERE id = 5",
+    ] {
+        for action in ["SET NULL", "SET DEFAULT", "CASCADE"] {
+            let world = World::new();
+            let sql = format!(
+                "{PARENT} CREATE TABLE c(id INTEGER PRIMARY KEY,
+                   p INT DEFAULT 2 REFERENCES p(id) ON UPDATE {action} ON DELETE {action}, v TEXT);
+                 INSERT INTO c VALUES(1, 1, 'c')"
+            );
+            let mut a = historical(&world, "a", &sql);
+            let t = now();
+            a.run(changes);
+            undo(&mut a, &since(t));
+            assert_eq!(a.rows("SELECT * FROM p"), ["1|x", "2|y"], "{action}: {changes}");
+            assert_eq!(a.rows("SELECT * FROM c"), ["1|1|c"], "{action}: {changes}");
+        }
+    }
+}
