@@ -203,7 +203,7 @@ impl Tracked {
     }
 
     /// Columns of the primary key, each with the collation of its index.
-    fn primary_key(&self) -> impl Iterator<Item = (usize, &Collation)> {
+    pub fn primary_key(&self) -> impl Iterator<Item = (usize, &Collation)> {
         self.table.primary_key.iter().copied().zip(&self.table.key_collations)
     }
 

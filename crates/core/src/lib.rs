@@ -51,6 +51,7 @@ use synqlite_view::{counter, describe, known, policy};
 mod advice;
 mod apart;
 mod aside;
+mod asked;
 mod capture;
 mod catalog;
 mod changes;

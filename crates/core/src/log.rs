@@ -8,8 +8,9 @@
 //! those are not even read.
 
 use crate::Result;
+use crate::asked::Asked;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
-use crate::describe::{describe, loc_name, row_name, text};
+use crate::describe::{describe, loc_name, row_key, row_name, text};
 use crate::history::{self, Change, What};
 use crate::journal::{self, Gone, Window, Written};
 use crate::known::{known_by, known_row};
@@ -28,7 +29,7 @@ use synqlite_wire::{Hlc, Rid, SiteId, Stamp, Value};
 pub struct LogQuery {
     /// Only this table.
     pub table: Option<String>,
-    /// Only the row whose primary key is printed like this; text with or without its quotes.
+    /// Only the row with this primary key, written as in SQL; text with or without its quotes.
     pub row: Option<String>,
     /// At most so many entries; 0 for all.
     pub limit: usize,
@@ -60,7 +61,8 @@ impl Replica {
     /// The changes of rows, newest first. Writes nothing and folds nothing.
     ///
     /// Fails with [`crate::Error::NotReplicated`] or [`crate::Error::NoTable`] if the query names a table
-    /// that is not replicated.
+    /// that is not replicated, with [`crate::Error::Refused`] if it names a row that there never was, or one
+    /// of several.
     pub fn log(&self, query: &LogQuery) -> Result<Vec<LogEntry>> {
         self.apart(|replica| replica.log_here(query))
     }
@@ -72,21 +74,30 @@ impl Replica {
                 Some(name) => Some(track::named(conn, catalog, name)?),
                 None => None,
             };
-            let row = query.row.as_deref();
-            let newest = Newest { limit: query.limit, entries: BTreeMap::new() };
-            let mut log = Log { conn, meta, row, newest, rids: HashSet::new() };
             let windows = windows(conn, loaded)?;
-            for (t, window) in catalog.tables.iter().zip(&windows) {
-                if only.is_none_or(|only| only.no == t.no) {
-                    log.pending(t, window)?;
-                    log.entries(t, window)?;
-                    log.segments(t, window)?;
+            let read = |row: Option<&Asked>| {
+                let newest = Newest { limit: query.limit, entries: BTreeMap::new() };
+                let mut log = Log { conn, meta, row, newest, rids: HashSet::new() };
+                for (t, window) in catalog.tables.iter().zip(&windows) {
+                    if only.is_none_or(|only| only.no == t.no) {
+                        log.pending(t, window)?;
+                        log.entries(t, window)?;
+                        log.segments(t, window)?;
+                    }
+                }
+                if history::enabled(conn)? {
+                    log.history(catalog, only)?;
+                }
+                Ok(log.newest.finish())
+            };
+            let Some(row) = &query.row else { return read(None) };
+            for asked in Asked::readings(row) {
+                let entries = read(Some(&asked))?;
+                if asked.has_found()? {
+                    return Ok(entries);
                 }
             }
-            if history::enabled(conn)? {
-                log.history(catalog, only)?;
-            }
-            Ok(log.newest.finish())
+            Err(Asked::nobody(row, only.map(|t| t.table.name.as_str())))
         })
     }
 }
@@ -192,15 +203,15 @@ struct Log<'a> {
     conn: &'a Connection,
     meta: &'a Meta,
     /// The row asked for.
-    row: Option<&'a str>,
+    row: Option<&'a Asked>,
     newest: Newest,
     /// Rows that go by the name asked for.
     rids: HashSet<(u32, Rid)>,
 }
 
 impl Log<'_> {
-    fn wants(&self, name: &str) -> bool {
-        self.row.is_none_or(|wanted| is_called(wanted, name))
+    fn wants(&self, t: &Tracked, key: Option<&[Value]>, name: &str) -> bool {
+        self.row.is_none_or(|asked| asked.means(t, key, name))
     }
 
     /// Changes that the next fold will record.
@@ -251,7 +262,10 @@ impl Log<'_> {
         };
         let stamp = Stamp { hlc: Hlc::at_ms(at), site: self.meta.site };
         let key = Key { pending: true, stamp, table: t.no, row: id };
-        if self.wants(&called) {
+        let key_of = |state| row_key(t, row, state);
+        let shown = || row.map(|row| t.table.primary_key.iter().map(|&c| row[c].clone()).collect());
+        let pk = stored.as_ref().map_or_else(shown, |stored| key_of(&stored.state));
+        if self.wants(t, pk.as_deref(), &called) {
             let name = row.and_then(|row| known_by(&t.table, row, &[]));
             let value = |c: usize| row.map_or_else(String::new, |row| text(&row[c]));
             let columns = columns.into_iter().map(|c| (t.column_nos[c], (column(t, c), value(c))));
@@ -313,10 +327,10 @@ impl Log<'_> {
         }
         // An integer key is the rowid, so one row can be looked up.
         let one = self.row.filter(|_| t.table.rowid_alias().is_some());
-        let (lo, hi) = match one.map(str::parse::<i64>) {
+        let (lo, hi) = match one.map(Asked::integer) {
             None => (segment.lo, segment.hi),
-            Some(Ok(id)) => (segment.lo.max(id), segment.hi.min(id)),
-            Some(Err(_)) => return Ok(()),
+            Some(Some(id)) => (segment.lo.max(id), segment.hi.min(id)),
+            Some(None) => return Ok(()),
         };
         let loc = loc_sql(&t.table, "o.");
         // The + takes the integer affinity away, with which the index on loc could not be used.
@@ -376,7 +390,7 @@ impl Log<'_> {
     fn add(&mut self, t: &Tracked, stored: &Stored, before: &Before<'_>) {
         let (shown, state) = (before.row.as_deref(), &stored.state);
         let row = row_name(t, shown, stored.loc.as_ref(), state, &stored.rid);
-        if !self.wants(&row) {
+        if !self.wants(t, row_key(t, shown, state).as_deref(), &row) {
             return;
         }
         let name = known_row(&t.table, shown, state, &[]);
@@ -457,37 +471,6 @@ impl Log<'_> {
             Ok(true)
         })
     }
-}
-
-/// Whether a row of this name is the one that somebody asks for, who may leave out the quotes of a text, and
-/// the spaces between the parts of a key.
-pub(crate) fn is_called(wanted: &str, name: &str) -> bool {
-    let bare = |text: &str| {
-        let bare = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
-        bare.map(str::to_owned)
-    };
-    let same = |wanted: &str, part: &str| {
-        let text = bare(part);
-        let said = bare(wanted).map(|said| said.replace("''", "'"));
-        wanted == part || text.as_deref() == Some(wanted) || text.is_some() && text == said
-    };
-    let (asked, parts) = (parts(wanted, ","), parts(name, ", "));
-    let each = || asked.iter().zip(&parts).all(|(asked, part)| same(asked.trim(), part));
-    same(wanted, name) || asked.len() == parts.len() && each()
-}
-
-/// The parts of a key as it is written, of which a text in quotes may hold what stands between them.
-fn parts<'n>(name: &'n str, between: &str) -> Vec<&'n str> {
-    let (mut parts, mut begin, mut quoted) = (vec![], 0, false);
-    for (at, c) in name.char_indices() {
-        quoted ^= c == '\'';
-        if !quoted && at >= begin && name[at..].starts_with(between) {
-            parts.push(&name[begin..at]);
-            begin = at + between.len();
-        }
-    }
-    parts.push(&name[begin..]);
-    parts
 }
 
 fn key(t: &Tracked, stored: &Stored, stamp: Stamp) -> Key {

@@ -34,7 +34,7 @@ pub struct Selection {
     pub until_ms: Option<i64>,
     /// Only of this table.
     pub table: Option<String>,
-    /// Only of the row whose primary key is printed like this; text with or without its quotes.
+    /// Only of the row with this primary key, written as in SQL; text with or without its quotes.
     pub row: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl Replica {
     /// taken back themselves. `dry_run`: only tells what it would do.
     ///
     /// Fails with [`Error::NotReplicated`] or [`Error::NoTable`] if the selection names a table that is not
-    /// replicated.
+    /// replicated, with [`Error::Refused`] if it names a row that there never was, or one of several.
     pub fn undo(&mut self, what: &Selection, dry_run: bool) -> Result<Undone> {
         let timed = what.since_ms.is_some() || what.until_ms.is_some();
         if !timed && (what.table.is_none() || what.row.is_none()) {

@@ -595,7 +595,7 @@ fn everything_that_is_handed_out_has_one_version() {
 /// The modules of `core`, from below. A module uses what is in its own layer or below it.
 const LAYERS: [(&str, &[&str]); 10] = [
     ("ground", &["count", "env", "error", "meta", "parts", "progress", "sqlvalue"]),
-    ("model", &["catalog", "equal", "schema"]),
+    ("model", &["asked", "catalog", "equal", "schema"]),
     ("store", &["history", "inbox", "referring", "refs", "state"]),
     ("capture", &["capture", "registry", "renames", "settings", "track"]),
     ("journal", &["journal"]),

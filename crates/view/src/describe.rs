@@ -24,11 +24,25 @@ pub fn text(value: &Value) -> String {
     }
 }
 
+/// A blob in a key of more bytes is called by their number.
+const LONGEST: usize = 64;
+
+/// A value of a key for people, who can say it again: it is a literal of SQL, unless it is a long blob.
+pub fn key_text(value: &Value) -> String {
+    match value {
+        Value::Blob(b) if b.len() <= LONGEST => {
+            let hex: String = b.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("x'{hex}'")
+        }
+        _ => text(value),
+    }
+}
+
 /// A row for people: its primary key where it has one.
 pub fn describe(t: &Relation, row: Option<&[Value]>, rid: &Rid) -> String {
     match (row, t.table.primary_key.as_slice()) {
         (Some(row), pk @ [_, ..]) => {
-            pk.iter().map(|&c| text(&row[c])).collect::<Vec<_>>().join(", ")
+            pk.iter().map(|&c| key_text(&row[c])).collect::<Vec<_>>().join(", ")
         }
         _ => match rid {
             Rid::Birth { site, n } => format!("#{n} of site {}", &site.to_string()[..8]),
@@ -42,7 +56,7 @@ pub fn describe(t: &Relation, row: Option<&[Value]>, rid: &Rid) -> String {
 
 fn part(part: &synqlite_wire::key::KeyPart) -> String {
     match part {
-        synqlite_wire::key::KeyPart::Value(value) => text(value),
+        synqlite_wire::key::KeyPart::Value(value) => key_text(value),
         synqlite_wire::key::KeyPart::Row(Rid::Birth { n, .. }) => format!("#{n}"),
         synqlite_wire::key::KeyPart::Row(Rid::Key { .. }) => "…".into(),
     }
@@ -60,19 +74,24 @@ pub fn row_name(
     if let (Some(Loc::Row(rowid)), []) = (loc, t.table.primary_key.as_slice()) {
         return format!("rowid {rowid}");
     }
-    let mut kept = vec![Value::Null; t.table.columns.len()];
-    let mut whole = true;
-    for &c in &t.table.primary_key {
-        let g = t.table.columns[c].group;
-        let at = t.table.groups[g].columns.iter().position(|&other| other == c);
-        match (state.groups.get(g).map(|group| &group.body), at) {
-            (Some(Body::Stored(cell)), Some(at)) if at < cell.values.len() => {
-                kept[c] = cell.values[at].clone();
-            }
-            _ => whole = false,
-        }
+    match row_key(t, shown, state) {
+        Some(key) if !key.is_empty() => key.iter().map(key_text).collect::<Vec<_>>().join(", "),
+        _ => describe(t, None, rid),
     }
-    describe(t, shown.or(whole.then_some(&kept)), rid)
+}
+
+/// The primary key of a row as its table shows it, else as the state keeps it.
+pub fn row_key(t: &Relation, shown: Option<&[Value]>, state: &RowState) -> Option<Vec<Value>> {
+    let kept = |c: usize| {
+        let g = t.table.columns[c].group;
+        let at = t.table.groups[g].columns.iter().position(|&other| other == c)?;
+        match &state.groups.get(g)?.body {
+            Body::Stored(cell) => cell.values.get(at).cloned(),
+            Body::InTable => None,
+        }
+    };
+    let value = |&c: &usize| shown.map(|row| row[c].clone()).or_else(|| kept(c));
+    t.table.primary_key.iter().map(value).collect()
 }
 
 /// A row in a sentence, by its name.
@@ -85,7 +104,7 @@ pub fn loc_name(t: &Relation, row: Option<&[Value]>, loc: &Loc) -> String {
     let key = row.filter(|_| !t.table.primary_key.is_empty());
     match (key, loc) {
         (Some(row), _) => {
-            t.table.primary_key.iter().map(|&c| text(&row[c])).collect::<Vec<_>>().join(", ")
+            t.table.primary_key.iter().map(|&c| key_text(&row[c])).collect::<Vec<_>>().join(", ")
         }
         (None, Loc::Row(id)) if t.table.rowid_alias().is_some() => id.to_string(),
         (None, Loc::Row(rowid)) => format!("rowid {rowid}"),

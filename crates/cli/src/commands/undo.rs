@@ -49,8 +49,8 @@ pub struct Args {
     /// Only changes of this table.
     #[arg(long, value_name = "T")]
     table: Option<String>,
-    /// Only changes of the row with this primary key; the parts of a composite key by commas. Without a time,
-    /// its latest.
+    /// Only changes of the row with this primary key, as SQL writes it, such as `7`, `'Oslo'` or `x'00ff'`, or
+    /// the bare text; the parts of a composite key by commas. Without a time, its latest.
     #[arg(long, value_name = "PK", requires = "table", allow_hyphen_values = true)]
     row: Option<String>,
     /// Only says what it would do.

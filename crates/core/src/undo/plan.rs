@@ -4,13 +4,14 @@ use super::follow::{self, Between, Lost, Regained};
 use super::past::{self, Key, Past, Span};
 use super::{Left, Selection};
 use crate::Result;
-use crate::catalog::{Catalog, Tracked};
-use crate::describe::row_name;
+use crate::asked::Asked;
+use crate::catalog::{Catalog, Tracked, loc_sql};
+use crate::describe::{loc_name, row_key, row_name};
 use crate::history::{self, revived};
 use crate::known::known_row;
-use crate::log::is_called;
 use crate::refs::Lookup;
 use crate::schema::{Action, quote};
+use crate::sqlvalue::values;
 use crate::state::{
     self, Body, ENTRY_COLUMNS, GroupState, RowState, SEGMENT_COLUMNS, Segment, Stored,
 };
@@ -120,16 +121,14 @@ pub(super) fn names<'g>(t: &Tracked, groups: impl Iterator<Item = &'g usize>) ->
 /// Finds out what a selection means.
 pub(super) fn make(work: &Work<'_>, what: &Selection) -> Result<Plan> {
     let Work { conn, meta, catalog, .. } = work;
-    if let Some(name) = &what.table {
-        track::named(conn, catalog, name)?;
-    }
+    let meant = Meant::of(work, what)?;
     let from = what.since_ms.map_or(Hlc::ZERO, Hlc::at_ms);
     let to = what
         .until_ms
         .map_or(Hlc(i64::MAX), |ms| Hlc(Hlc::at_ms(ms.saturating_add(1)).0.saturating_sub(1)));
     let kept = history::enabled(conn)?;
     let mut span = Span::of(conn, meta, from, to)?;
-    let mut finder = Finder { work, what, span: &span, rows: BTreeMap::new() };
+    let mut finder = Finder { meant: &meant, span: &span, rows: BTreeMap::new() };
     finder.find()?;
     let mut rows = finder.rows;
     let written = if kept { past::written(conn, meta, &span)? } else { BTreeMap::new() };
@@ -138,7 +137,7 @@ pub(super) fn make(work: &Work<'_>, what: &Selection) -> Result<Plan> {
         let (t, key) = (&catalog.tables[table], (table, rid.clone()));
         if !rows.contains_key(&key)
             && let Some(stored) = state::of(conn, meta, t, rid)?
-            && is_meant(work, what, t, &stored)?
+            && meant.has(t, &stored)?
         {
             rows.insert(key, stored);
         }
@@ -201,32 +200,76 @@ pub(super) fn name_of(
     Ok((name, shown))
 }
 
-/// Whether a row is of the table and has the name that the selection says.
-fn is_meant(work: &Work<'_>, what: &Selection, t: &Tracked, stored: &Stored) -> Result<bool> {
-    let table = what.table.as_ref().and_then(|name| work.catalog.by_name(name));
-    if table.is_some_and(|table| table.no != t.no) {
-        return Ok(false);
+/// Which of the changes are meant: those of one table, of one row, or all.
+struct Meant<'a> {
+    work: &'a Work<'a>,
+    table: Option<&'a Tracked>,
+    row: Option<Asked>,
+}
+
+impl<'a> Meant<'a> {
+    /// Fails if there never was a row of the key that the selection says.
+    fn of(work: &'a Work<'a>, what: &Selection) -> Result<Meant<'a>> {
+        let named = |name: &String| track::named(work.conn, &work.catalog, name);
+        let table = what.table.as_ref().map(named).transpose()?;
+        let Some(row) = &what.row else { return Ok(Meant { work, table, row: None }) };
+        for asked in Asked::readings(row) {
+            let meant = Meant { work, table, row: Some(asked) };
+            if meant.finds_any()? {
+                return Ok(meant);
+            }
+        }
+        Err(Asked::nobody(row, table.map(|t| t.table.name.as_str())))
     }
-    match &what.row {
-        Some(row) => Ok(is_called(row, &name_of(work, t, stored)?.0)),
-        None => Ok(true),
+
+    fn finds_any(&self) -> Result<bool> {
+        let Meant { work: Work { conn, meta, catalog, .. }, row, .. } = self;
+        let Some(asked) = row else { return Ok(false) };
+        for t in catalog.tables.iter().filter(|t| self.table.is_none_or(|table| table.no == t.no)) {
+            let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1");
+            let mut statement = conn.prepare_cached(&sql)?;
+            let mut rows = statement.query([t.no])?;
+            while let Some(row) = rows.next()? {
+                self.has(t, &state::decode(meta, t, row)?)?;
+            }
+            let loc = loc_sql(&t.table, "o.");
+            let one = t.table.rowid_alias().map(|_| asked.integer());
+            let only = if one.is_some() { format!("WHERE {loc} IS ?1") } else { String::new() };
+            let sql = format!("SELECT {loc}, {} FROM {} AS o {only}", t.column_list(), t.target());
+            let mut statement = conn.prepare_cached(&sql)?;
+            let mut rows = statement.query(rusqlite::params_from_iter(one))?;
+            while let Some(row) = rows.next()? {
+                let (loc, shown) = (t.place(row.get(0)?)?, values(row, 1, t.table.columns.len())?);
+                let key: Vec<Value> =
+                    t.table.primary_key.iter().map(|&c| shown[c].clone()).collect();
+                asked.means(t, Some(&key), &loc_name(t, Some(&shown), &loc));
+            }
+        }
+        asked.has_found()
+    }
+
+    fn has(&self, t: &Tracked, stored: &Stored) -> Result<bool> {
+        if self.table.is_some_and(|table| table.no != t.no) {
+            return Ok(false);
+        }
+        let Some(asked) = &self.row else { return Ok(true) };
+        let (name, shown) = name_of(self.work, t, stored)?;
+        Ok(asked.means(t, row_key(t, shown.as_deref(), &stored.state).as_deref(), &name))
     }
 }
 
 /// Finds rows whose states have stamps of a span.
 struct Finder<'a> {
-    work: &'a Work<'a>,
-    what: &'a Selection,
+    meant: &'a Meant<'a>,
     span: &'a Span,
     rows: BTreeMap<(usize, Rid), Stored>,
 }
 
 impl Finder<'_> {
     fn find(&mut self) -> Result<()> {
-        let Work { conn, meta, catalog, .. } = self.work;
-        let only = self.what.table.as_ref().and_then(|name| catalog.position(name));
-        let tables = catalog.tables.iter().enumerate();
-        for (table, t) in tables.filter(|(table, _)| only.is_none_or(|only| only == *table)) {
+        let Work { conn, meta, catalog, .. } = self.meant.work;
+        let (only, tables) = (self.meant.table, catalog.tables.iter().enumerate());
+        for (table, t) in tables.filter(|(_, t)| only.is_none_or(|only| only.no == t.no)) {
             let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1");
             let mut statement = conn.prepare_cached(&sql)?;
             let mut rows = statement.query([t.no])?;
@@ -239,9 +282,9 @@ impl Finder<'_> {
     }
 
     fn add(&mut self, table: usize, stored: Stored) -> Result<()> {
-        let t = &self.work.catalog.tables[table];
+        let t = &self.meant.work.catalog.tables[table];
         let touched = stamps(&stored.state).any(|stamp| self.span.has(stamp));
-        if touched && is_meant(self.work, self.what, t, &stored)? {
+        if touched && self.meant.has(t, &stored)? {
             self.rows.insert((table, stored.rid.clone()), stored);
         }
         Ok(())
@@ -249,7 +292,7 @@ impl Finder<'_> {
 
     /// Rows that were inserted together and have not changed since.
     fn segments(&mut self, table: usize) -> Result<()> {
-        let Work { conn, meta, catalog, .. } = self.work;
+        let Work { conn, meta, catalog, .. } = self.meant.work;
         let t = &catalog.tables[table];
         let Some(rowid) = t.table.rowid_name.as_deref().map(quote) else { return Ok(()) };
         let sql = format!(
