@@ -23,7 +23,7 @@ use crate::refs;
 use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use synqlite_wire::{Cell, Header, Rid, Stamp, Value};
 
 /// A row to decide on.
@@ -39,6 +39,8 @@ pub struct AffectedRow {
     /// Rows that it referred to before the join without showing it, or by a number of this site alone: (foreign
     /// key, row).
     pub former: Vec<(usize, Rid)>,
+    /// Numbers that mean nobody and that its references are to show, by column (R-OWN).
+    pub nobodys: BTreeMap<usize, Value>,
     /// What it asked to show before the join while it was hidden.
     pub asked: Option<Vec<Value>>,
     /// What it showed before.
@@ -283,6 +285,7 @@ impl<'a> AffectedRows<'a> {
             cells,
             sums,
             former: vec![],
+            nobodys: BTreeMap::new(),
             asked: None,
             old,
             new: None,

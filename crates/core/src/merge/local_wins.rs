@@ -8,13 +8,13 @@ use crate::catalog::{Catalog, Tracked};
 use crate::meta::Meta;
 use crate::policy::Policies;
 use crate::refs::Lookup;
-use crate::state::{self, Stored};
+use crate::state::{self, Body, Stored, numbers};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::affected::AffectedRows;
 use synqlite_view::local_wins::{self, ActedOn, Wrote, attempt};
 use synqlite_view::view;
-use synqlite_wire::{Rid, Stamp};
+use synqlite_wire::{Rid, Stamp, Value};
 
 /// Shows what the rows a fold has written mean for the rows that wait, after letting those yield that
 /// would contradict what the user sees.
@@ -48,6 +48,32 @@ pub(crate) fn overrode(
     Ok(local_wins::overrode(&facts, lookup.catalog, position, parent, stamps)?)
 }
 
+/// Numbers by which references of a row mean nobody, as this site wrote them: they are shown here again, as
+/// they were before, unless a row has got the number since (R-OWN).
+fn of_nobody(lookup: Lookup<'_>, t: &Tracked, stored: &Stored) -> Result<BTreeMap<usize, Value>> {
+    let Lookup { conn, meta, .. } = lookup;
+    let mut shown = BTreeMap::new();
+    for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+        let (Some((g, at)), [c]) = (t.table.place_of_key(f), &fk.columns[..]) else { continue };
+        let group = &stored.state.groups[g];
+        let Body::Stored(cell) = &group.body else { continue };
+        let value = t.table.groups[g].columns.iter().position(|other| other == c);
+        let value = value.map(|i| &cell.values[i]).filter(|_| group.stamp.site == meta.site);
+        let (Some(value), None) = (value, &cell.refs[at]) else { continue };
+        let Some(n) = value.as_integer() else { continue };
+        let parent = lookup.parent(&fk.parent)?;
+        let owner = fk.parent_columns.first().and_then(|p| parent.site_numbers.get(p));
+        let Some(owner) = owner.map(|&owner| &lookup.catalog.tables[owner]) else { continue };
+        if numbers::is_nobodys(conn, owner, n)?
+            && numbers::whose(conn, meta, owner, n)?.is_none()
+            && parent.find_parents(conn, fk, std::slice::from_ref(value))?.is_empty()
+        {
+            shown.insert(*c, value.clone());
+        }
+    }
+    Ok(shown)
+}
+
 /// Shows what rows that were just settled by command mean for themselves and for those that wait. What comes
 /// back leaves rows that the user sees the numbers that they have.
 pub(crate) fn reshow(
@@ -69,7 +95,9 @@ pub(crate) fn reshow(
                     if stored.loc.is_none() {
                         affected.left(table, &stored.state.kept_row(t))?;
                     }
+                    let nobodys = of_nobody(Lookup { conn, meta, catalog }, t, &stored)?;
                     let at = affected.touched(table, stored)?;
+                    affected.list[at].nobodys = nobodys;
                     // What it waits for is not recorded yet.
                     affected.list[at].unsaved = true;
                 }

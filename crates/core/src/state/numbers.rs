@@ -86,6 +86,12 @@ pub fn is_kept(conn: &Connection, t: &Tracked, number: i64) -> Result<bool> {
     Ok(any(conn)? && conn.prepare_cached(sql)?.exists(params![t.no, number])?)
 }
 
+/// Whether it is to stay nobody's where a reference shows it that means nobody.
+pub fn is_nobodys(conn: &Connection, t: &Tracked, number: i64) -> Result<bool> {
+    let sql = "SELECT 1 FROM synqlite_number WHERE tbl = ?1 AND rid = ?2";
+    Ok(any(conn)? && conn.prepare_cached(sql)?.exists(params![t.no, nobody(number)])?)
+}
+
 /// The largest that a row had.
 pub fn highest(conn: &Connection, t: &Tracked) -> Result<Option<i64>> {
     if !any(conn)? {

@@ -211,7 +211,8 @@ impl Attempt<'_, '_> {
             let may_be_null =
                 |c: &usize| !t.table.columns[*c].not_null && !t.table.primary_key.contains(c);
             for c in self.columns_of_one_site(fk).filter(may_be_null) {
-                let now = old.map_or(&Value::Null, |old| &old[c]);
+                let nobodys = item.nobodys.get(&c).or(old.map(|old| &old[c]));
+                let now = nobodys.unwrap_or(&Value::Null);
                 if !shown.row[c].is_null() && shown.row[c] != *now {
                     shown.row[c] = now.clone();
                     shown.overridden.insert(t.table.columns[c].group);

@@ -1,7 +1,8 @@
 //! References that actions took from rows, and what they are to after an undo.
 
-use super::{historical, now, of_row, since, undo};
+use super::{historical, now, of_row, since, undo, with};
 use crate::site::{World, settle};
+use synqlite_core::{Environment as _, InitOptions, Policy, Selection, System};
 
 const PARENT: &str =
     "CREATE TABLE p(id INTEGER PRIMARY KEY, v TEXT); INSERT INTO p VALUES(1, 'x'), (2, 'y');";
@@ -115,5 +116,43 @@ fn a_row_that_is_back_refers_to_a_key_that_is_back() {
             assert_eq!(a.rows("SELECT * FROM p"), ["1|x", "2|y"], "{action}: {changes}");
             assert_eq!(a.rows("SELECT * FROM c"), ["1|1|c"], "{action}: {changes}");
         }
+    }
+}
+
+/// A number that means nobody is shown again where it was written, unless a row has it by now.
+#[test]
+fn a_number_of_nobody_is_back() {
+    for (changes, given, now_shown) in [
+        ("DELETE FROM c", "", "1|0|x"),
+        ("UPDATE c SET p = 5", "", "1|0|x"),
+        ("UPDATE c SET p = NULL, v = 'y'", "", "1|0|x"),
+        ("DELETE FROM c", "INSERT INTO p VALUES(0, 'new')", "1|NULL|x"),
+    ] {
+        let world = World::new();
+        let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY AUTOINCREMENT, v TEXT);
+             CREATE TABLE c(id INTEGER PRIMARY KEY, p INT, v TEXT);
+             INSERT INTO p VALUES(5, 'five')";
+        let policies =
+            vec![Policy::new("c.refs", "p:p").unwrap(), Policy::new("p.ids", "local").unwrap()];
+        let options = InitOptions { policies, history: true, ..InitOptions::default() };
+        let mut a = with(&world, "a", sql, options);
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO c VALUES(1, 0, 'x')");
+        settle(&mut a, &mut b);
+        assert_eq!(b.row("SELECT * FROM c"), "1|NULL|x");
+        let t = now();
+        a.run(changes);
+        settle(&mut a, &mut b);
+        a.run(given);
+        a.replica.fold().unwrap();
+        let until = System.now_ms();
+        let before_it = Selection { table: Some("c".into()), until_ms: Some(until), ..since(t) };
+        undo(&mut a, &before_it);
+        assert_eq!(a.row("SELECT * FROM c"), now_shown, "{changes} {given}");
+        settle(&mut a, &mut b);
+        assert_eq!(a.row("SELECT * FROM c"), now_shown, "{changes} {given}");
+        assert_eq!(b.row("SELECT * FROM c"), "1|NULL|x", "{changes} {given}");
+        let digests = [&a, &b].map(|site| site.replica.digest().unwrap().digest);
+        assert_eq!(digests[0], digests[1], "{changes} {given}");
     }
 }
