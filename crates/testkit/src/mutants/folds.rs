@@ -103,7 +103,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "own-ended",
         file: "core/src/fold/dangling_refs.rs",
-        from: "!kept && !fk.parent_columns.iter().any(|&p| Some(p) == own)",
+        from: "!kept && !fk.parent_columns.iter().any(|p| own.contains_key(p))",
         to: "!kept",
         campaign: "wild --all numbers,links,policy",
         breaks: "R-OWN: a loose reference ends here alone where its row gets another number",

@@ -648,8 +648,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "key-loosened",
         file: "view/src/view/row.rs",
-        from: "!t.table.columns[**c].not_null && !t.table.primary_key.contains(c)",
-        to: "!t.table.columns[**c].not_null",
+        from: "|c: &usize| !t.table.columns[*c].not_null && !t.table.primary_key.contains(c)",
+        to: "|c: &usize| !t.table.columns[*c].not_null",
         campaign: "wild --all numbers,links,policy",
         breaks: "R-OWN: a key that means nobody is NULL",
     },
