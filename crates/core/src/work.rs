@@ -30,8 +30,8 @@ pub(crate) struct Work<'a> {
     pub settled: bool,
     /// Whether policies are followed that another site has set.
     pub received: bool,
-    /// Whether this transaction has begun to merge: nobody saw what rows show since.
-    pub merging: bool,
+    /// Whether a fold pins numbers that rows have now (R-PIN): not once this transaction has begun to merge.
+    pub pins: bool,
 }
 
 impl<'a> Work<'a> {
@@ -47,7 +47,7 @@ impl<'a> Work<'a> {
             now_ms,
             settled: true,
             received: false,
-            merging: false,
+            pins: true,
         })
     }
 
@@ -63,8 +63,8 @@ impl<'a> Work<'a> {
 
     /// R-FBM: the journal is folded before anything else happens.
     pub fn fold(&mut self) -> Result<Folded> {
-        let Work { conn, meta, catalog, policies, now_ms, env, merging, .. } = self;
-        let terms = Terms { policies, env: *env, pins: !*merging };
+        let Work { conn, meta, catalog, policies, now_ms, env, pins, .. } = self;
+        let terms = Terms { policies, env: *env, pins: *pins };
         let folded = fold::fold(conn, meta, catalog, terms)?;
         closed::update(conn, meta, catalog, *now_ms, ClosedBy::Write)?;
         settings::announce(conn, meta, *now_ms)?;
@@ -76,7 +76,7 @@ impl<'a> Work<'a> {
     /// of it, and numbers would differ here for good (R-PIN).
     pub fn fold_to_merge(&mut self) -> Result<Folded> {
         let told = self.meta.seen.get(self.meta.site) > Hlc::ZERO;
-        self.merging = !told && !journal::any(self.conn)?;
+        self.pins = told || journal::any(self.conn)?;
         self.fold()
     }
 
@@ -90,7 +90,7 @@ impl<'a> Work<'a> {
         again: bool,
     ) -> Result<Option<Merge>> {
         let now = self.now_ms;
-        self.merging = true;
+        self.pins = false;
         Merge::begin(&mut self.site(), base, upto, now, force, again)
     }
 

@@ -46,8 +46,8 @@ pub(super) fn follow(
     whole: &Fresh,
     united: &Fresh,
 ) -> Result<()> {
-    let Work { conn, meta, catalog, policies, env, received, merging, .. } = work;
-    let terms = Terms { policies, env: *env, pins: !*merging };
+    let Work { conn, meta, catalog, policies, env, received, pins, .. } = work;
+    let terms = Terms { policies, env: *env, pins: *pins };
     let altered = Altered::read(conn, meta, catalog, stale)?;
     let numbered = numbered(Lookup { conn, meta, catalog }, stale)?;
     let freed = altered.prepare(conn, meta, catalog)?;

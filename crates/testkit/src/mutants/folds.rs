@@ -111,8 +111,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "pinned-in-the-midst",
         file: "core/src/work.rs",
-        from: "self.merging = true;",
-        to: "self.merging = false;",
+        from: "self.pins = false;",
+        to: "self.pins = true;",
         campaign: "wild --all policy,place",
         breaks: "R-PIN: a policy that comes makes numbers permanent that rows have between two batches",
     },
