@@ -17,6 +17,7 @@ use crate::facts::{self, Facts, Key, Reference, Verdict, Waiting};
 use crate::join::Joined;
 use cached_parents::CachedParents;
 use numbers::Numbers;
+pub(crate) use numbers::turn;
 
 use crate::policy::Policies;
 use crate::refs;
@@ -383,17 +384,21 @@ impl<'a> AffectedRows<'a> {
 
     /// Adds the rows on which the affected rows depend by state alone.
     pub fn neighbours(&mut self) -> Result<()> {
-        while self.asked < self.list.len() {
-            let at = self.asked;
-            self.asked += 1;
-            self.parents(at)?;
-            self.rivals_for_id(at)?;
-            self.aside_in_circle(at)?;
-            if self.may_move_children(at)? {
-                self.children(at)?;
+        loop {
+            while self.asked < self.list.len() {
+                let at = self.asked;
+                self.asked += 1;
+                self.parents(at)?;
+                self.rivals_for_id(at)?;
+                self.aside_in_circle(at)?;
+                if self.may_move_children(at)? {
+                    self.children(at)?;
+                }
+            }
+            if !self.follow_shifts()? {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Whether what the affected row becomes can change what the rows that refer to it show.

@@ -91,8 +91,8 @@ pub trait Facts {
     fn waiting_for_key(&self, table: usize, index: &str, key: &[u8]) -> Result<Vec<i64>>;
     /// The same for all keys from one up to another.
     fn waiting_among(&self, table: usize, index: &str, keys: Range<&[u8]>) -> Result<Vec<i64>>;
-    /// Where the rows are that show another integer key than they ask for.
-    fn renumbered(&self, table: usize) -> Result<Vec<Loc>>;
+    /// The rows that show another integer key than they ask for: what they show, and what they ask for.
+    fn renumbered(&self, table: usize) -> Result<Vec<(i64, i64)>>;
     /// Entries of rows that stepped aside: hidden ones that have a record, and those that show what they were
     /// before (R-FALLBACK).
     fn aside(&self, table: usize) -> Result<Vec<i64>>;

@@ -526,11 +526,14 @@ impl Facts for Memory<'_> {
         self.numbers(|entry| entry.claims.iter().any(asks))
     }
 
-    fn renumbered(&self, table: usize) -> Result<Vec<Loc>> {
+    fn renumbered(&self, table: usize) -> Result<Vec<(i64, i64)>> {
         let t = self.table(table);
         let mine = self.entries.iter().filter(|entry| entry.table == table);
-        let found = mine.filter(|entry| entry.wants(t).is_some());
-        Ok(found.filter_map(|entry| entry.stored.loc.clone()).collect())
+        let numbers = mine.map(|entry| match entry.stored.loc {
+            Some(Loc::Row(id)) => Some((id, entry.wants(t)?)),
+            _ => None,
+        });
+        Ok(numbers.flatten().collect())
     }
 
     fn aside(&self, table: usize) -> Result<Vec<i64>> {

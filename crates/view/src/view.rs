@@ -109,7 +109,7 @@ fn grow(affected: &mut AffectedRows<'_>, view: &View, check_keys: bool) -> Resul
         if let (Some(alias), Some(old)) = (t.table.renumbers(), &old)
             && new.is_none_or(|new| new[alias] != old[alias])
         {
-            affected.renumbered(table)?;
+            affected.shifts(at, alias)?;
         }
         if let (true, Some(old)) = (check_keys, old) {
             let before = affected.facts.verdict(table, &old)?.keys;
@@ -136,7 +136,7 @@ fn grow(affected: &mut AffectedRows<'_>, view: &View, check_keys: bool) -> Resul
     for (table, index, key) in &view.asked {
         affected.waiting_for_key(*table, &catalog.tables[*table].unique_names[*index], key)?;
     }
-    Ok(())
+    affected.follow_shifts().map(drop)
 }
 
 /// What of a row others may refer to.

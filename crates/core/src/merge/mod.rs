@@ -114,7 +114,9 @@ impl Merged {
         self.columns += other.columns;
         self.kept += other.kept;
         // A number that was given and is another by the end nobody has to hear of.
-        let claim = |d: &Decision| Some((d.table.clone(), d.claim?));
+        fn claim(d: &Decision) -> Option<(&str, (Stamp, i64))> {
+            Some((d.table.as_str(), d.claim?))
+        }
         let again: HashSet<_> = other.decisions.iter().filter_map(claim).collect();
         if !again.is_empty() {
             self.decisions.retain(|d| claim(d).is_none_or(|claim| !again.contains(&claim)));

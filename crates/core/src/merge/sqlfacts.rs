@@ -5,10 +5,9 @@ use crate::Error;
 use crate::catalog::{Loc, Tracked, loc_sql};
 use crate::referring::Referring;
 use crate::refs::Lookup;
-use crate::sqlvalue::Located;
 use crate::state::{self, Stored, numbers};
 use rusqlite::types::FromSql;
-use rusqlite::{ToSql, params};
+use rusqlite::{Row, ToSql, params};
 use std::ops::Range;
 use synqlite_view::facts::{Except, Facts, Key, Reference, Verdict, Waiting};
 use synqlite_view::{ConflictKind, Result};
@@ -128,11 +127,13 @@ impl Facts for SqlFacts<'_> {
         Ok(self.list(sql, params![self.table(table).no, index, keys.start, keys.end])?)
     }
 
-    fn renumbered(&self, table: usize) -> Result<Vec<Loc>> {
-        let sql = "SELECT loc FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
+    fn renumbered(&self, table: usize) -> Result<Vec<(i64, i64)>> {
+        let sql = "SELECT loc, wants FROM synqlite_row WHERE tbl = ?1 AND wants IS NOT NULL \
                    AND loc IS NOT NULL";
-        let places: Vec<Located> = self.list(sql, params![self.table(table).no])?;
-        Ok(places.into_iter().map(|place| place.0).collect())
+        let numbers = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let mut statement = self.lookup.conn.prepare_cached(sql).map_err(Error::from)?;
+        let found = statement.query_map([self.table(table).no], numbers).map_err(Error::from)?;
+        Ok(found.collect::<rusqlite::Result<_>>().map_err(Error::from)?)
     }
 
     fn aside(&self, table: usize) -> Result<Vec<i64>> {

@@ -53,6 +53,14 @@ pub const ALL: &[Mutant<'_>] = &[
         breaks: "R-COMP: a hidden row that takes a number on the way puts a row of the user's into an index",
     },
     Mutant {
+        name: "turn-left",
+        file: "view/src/affected/numbers.rs",
+        from: "let before = id < lowest && turn(",
+        to: "let before = turn(",
+        campaign: STATES,
+        breaks: "R-REMAP: a row whose turn comes later than before leaves a number between those of others",
+    },
+    Mutant {
         name: "key-on-the-way",
         file: "view/src/local_wins.rs",
         from: "if keys.iter().zip(&wanted).any(same) {",
@@ -223,7 +231,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "number-freed",
         file: "view/src/view.rs",
-        from: "affected.renumbered(table)?;",
+        from: "affected.shifts(at, alias)?;",
         to: "",
         campaign: STATES,
         breaks: "R-REMAP: the number of a row that is hidden stays with nobody",

@@ -219,8 +219,8 @@ impl Memory<'_> {
             let Some(alias) = t.table.renumbers() else { continue };
             let mut places = self.renumbered(table)?;
             places.sort();
-            for loc in places {
-                let mut stored = self.known(table, &loc)?;
+            for (id, _) in places {
+                let mut stored = self.known(table, &Loc::Row(id))?;
                 let (g, stamp) = (t.table.columns[alias].group, self.tick());
                 let stamps = BTreeMap::from([(g, stamp)]);
                 wrote.acted.extend(overrode(&*self, self.catalog(), table, &stored, &stamps)?);

@@ -4,6 +4,7 @@ use super::unique::{self, Outcome};
 use super::{Attempt, Fallback, Fallbacks, Hidden, conflict};
 use crate::Result;
 use crate::affected::Conflict;
+use crate::affected::turn;
 use crate::conflict::ConflictKind;
 use crate::remap::{self, Wish};
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,9 +133,9 @@ impl Attempt<'_, '_> {
             let mine = live.iter().copied().filter(|&at| self.affected.list[at].table == table);
             let wish = |at: usize| {
                 let item = &self.affected.list[at];
-                let claim = item.stamp(t, alias).max(item.header().yielded);
+                let (claim, rid) = turn(t, alias, &item.stored);
                 let id = self.affected.wanted(t, alias, at)?;
-                Some(Wish { claim, rid: item.stored.rid.clone(), item: at, id })
+                Some(Wish { claim, rid, item: at, id })
             };
             let numbers = || self.affected.known(table, |_| true);
             if own.is_none() {
