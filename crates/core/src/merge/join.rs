@@ -296,7 +296,8 @@ struct Joining<'a> {
     /// What is kept of columns that are not here.
     stashed: Vec<Piece>,
     row: Joined,
-    /// Whether what gives way is told: of a row that is gone in the end, it is told what the delete hid.
+    /// Whether what gives way is told: of a row that is gone in the end, it is told what the delete hid. One
+    /// that was deleted before and is shown for another's sake shows what it gets.
     met: bool,
 }
 
@@ -333,7 +334,7 @@ pub(super) fn join(
     }
     let header = was.join(&change.header);
     joining.row.stored.state.header = header;
-    joining.met = known && header.alive();
+    joining.met = known && (header.alive() || !was.alive() && joining.row.old.is_some());
     let mut news = header != was;
     for register in &change.registers {
         let unit = &matched.groups[register.group as usize];

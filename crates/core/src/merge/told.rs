@@ -354,7 +354,7 @@ impl Subject<'_> {
             false => format!("{}: {} ", columns.shown.join(", "), list(&lost.values)),
         };
         let what = format!(
-            "{written}{} is not shown: {} deleted the row without having seen it, and the delete \
+            "{written}{} does not stay: {} deleted the row without having seen it, and the delete \
              wins",
             self.whose(lost.stamp),
             self.sites.spoken(by.site),

@@ -606,3 +606,29 @@ fn what_is_written_to_a_column_that_is_made_and_renamed_at_once_is_told() {
         }
     }
 }
+
+#[test]
+fn what_a_deleted_row_shows_for_another_ones_sake_gives_way_with_a_word() {
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, v); \
+                  CREATE TABLE r(id INTEGER PRIMARY KEY, t TEXT REFERENCES t(k)); \
+                  INSERT INTO t VALUES('x', 'old')";
+    let (_world, mut a, mut b, mut c) = three(schema);
+    b.run("UPDATE t SET v = 'bob'");
+    b.run("DELETE FROM t");
+    b.replica.fold().unwrap();
+    c.run("INSERT INTO r VALUES(1, 'x')");
+    a.run("UPDATE t SET v = 'ann'");
+    b.pull(&mut c);
+    assert_eq!(b.rows("SELECT v FROM t"), ["bob"]);
+    b.pull(&mut a);
+    a.pull(&mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT v FROM t"), ["ann"]);
+        let told = told(site);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].1.starts_with("v: 'bob' of site"), "{told:?}");
+        assert!(told[0].1.contains("gives way to 'ann' of"), "{told:?}");
+        assert!(told[1].1.starts_with("v: 'ann' of site"), "{told:?}");
+        assert!(told[1].1.contains("does not stay"), "{told:?}");
+    }
+}
