@@ -135,8 +135,10 @@ fn fulfil(condition: &str, conflicts: &mut Vec<Conflict>) -> Result<()> {
         CommandError::usage(format!("--where: {what}"))
             .hint("It is a condition on the columns of the table, such as \"city = 'Oslo'\"")
     };
-    let sql = format!("SELECT synqlite_record FROM {table} WHERE ({condition}\n)");
-    let mut select = conn.prepare(&sql).map_err(wrong)?;
+    let rows = format!("SELECT synqlite_record FROM {table} WHERE");
+    // In parentheses it is one condition and nothing after it; without them it closes none that it did not open.
+    conn.prepare(&format!("{rows} {condition}")).map_err(wrong)?;
+    let mut select = conn.prepare(&format!("{rows} ({condition}\n)")).map_err(wrong)?;
     let found = select.query_map([], |row| row.get(0)).map_err(wrong)?;
     let found = found.collect::<Result<BTreeSet<i64>, _>>().map_err(wrong)?;
     let mut no = -1;

@@ -16,6 +16,7 @@ use crate::meta::{self, Meta};
 use crate::registry;
 use crate::renames;
 use crate::settings::renamed::TableNames;
+use crate::track;
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -44,12 +45,26 @@ pub struct Wanted {
     pub after: i64,
     /// and of these tables, by canonical names, all past other vectors, whenever it changed.
     pub tables: BTreeMap<String, VersionVector>,
+    /// Whether it is for a place, where nobody asks for what is missing.
+    pub for_place: bool,
 }
 
 impl Wanted {
     /// What is past `base`, among rows that changed after position `after`.
     pub fn past(base: &VersionVector, after: i64) -> Wanted {
         Wanted { base: base.clone(), after, ..Wanted::default() }
+    }
+
+    /// With the tables that are owed.
+    pub fn with_owed(&self, conn: &Connection, catalog: &Catalog) -> Result<Wanted> {
+        let mut wanted = self.clone();
+        for (table, since) in owed(conn)?.into_iter().filter(|_| self.for_place) {
+            if let Some(position) = catalog.position_of_no(table).filter(|_| since > self.after) {
+                let name = catalog.tables[position].canonical.clone();
+                wanted.tables.insert(name, VersionVector::default());
+            }
+        }
+        Ok(wanted)
     }
 
     /// The vector and the position past which to look for rows of a table.
@@ -61,8 +76,11 @@ impl Wanted {
 
 /// The gaps of a replica, for others.
 pub fn tell(conn: &Connection, meta: &Meta) -> Result<Gaps> {
-    let mut list = Vec::new();
-    for ((table, column), missing) in load(conn, meta)? {
+    let (mut gaps, mut list) = (load(conn, meta)?, Vec::new());
+    // Out of sight by policy, with all that they held: others get nothing of them from here for now.
+    let unseen = track::missed(conn)?.into_iter().filter(|(_, whole)| whole.is_some());
+    gaps.extend(unseen.map(|(table, _)| ((table, None), everything(&meta.seen))));
+    for ((table, column), missing) in gaps {
         let names = registry::column_names(conn, table)?;
         let column = column.map(|no| names.get(&no).cloned().unwrap_or_default());
         list.push((registry::name_of_table(conn, table)?, column, missing));
@@ -76,9 +94,31 @@ pub fn lose(conn: &Connection, meta: &Meta, table: u32, column: Option<u32>) -> 
     let mut all = meta.had_seen().clone();
     // Some of what is being merged in slices may have been here already.
     all.join(&inbox::covers(conn)?);
-    let all = all.0.into_iter().map(|(site, clock)| (site, (Hlc::ZERO, clock)));
-    gaps.insert((table, column), all.collect());
+    gaps.insert((table, column), everything(&all));
     save(conn, meta, &gaps)
+}
+
+/// Takes note that a table is in sight again since a position: a place may lack what was written to it before it
+/// was out of sight, so each gets all of it once.
+pub fn owe(conn: &Connection, table: u32, since: i64) -> Result<()> {
+    let mut owed = owed(conn)?;
+    owed.insert(table, since);
+    let lines: Vec<_> = owed.iter().map(|(table, since)| format!("{table} {since}")).collect();
+    meta::set(conn, "owed", lines.join("\n"))
+}
+
+/// By table, since which position.
+fn owed(conn: &Connection) -> Result<BTreeMap<u32, i64>> {
+    let text: String = meta::get(conn, "owed")?.unwrap_or_default();
+    let line = |line: &str| {
+        let (table, since) = line.split_once(' ')?;
+        Some((table.parse().ok()?, since.parse().ok()?))
+    };
+    Ok(text.lines().filter_map(line).collect())
+}
+
+fn everything(upto: &VersionVector) -> Missing {
+    upto.0.iter().map(|(&site, &clock)| (site, (Hlc::ZERO, clock))).collect()
 }
 
 /// What was lost with the columns `others` of a table is missing of column `no`, which is one with them.

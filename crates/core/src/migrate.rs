@@ -44,7 +44,7 @@ pub(crate) use policies::{follow_policies, set as set_policies, take as take_set
 use rusqlite::{Connection, params};
 use stashed::show_stashed;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Cell, Rid, SiteId, Stamp, Value};
+use synqlite_wire::{Cell, Hlc, Rid, SiteId, Stamp, Value};
 use unsure::{Columns, LIKELY, PERHAPS};
 
 /// So many states are stored anew at a time.
@@ -61,14 +61,17 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     track::outside::follow(work.conn)?;
     let mut loaded = track::load(work.conn, &work.policies)?;
     work.catalog = loaded.catalog.clone();
+    bring_back(work)?;
     suspect(work, &mut loaded)?;
     work.settled &= loaded.stale.is_empty() && loaded.left.is_empty();
     follow_schema(work, &loaded, &Fresh::new(), &Fresh::new())?;
     unite(work, &mut loaded)?;
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
-    let dropped = track::note_gone(work.conn, &loaded.gone)?;
-    dropped.iter().try_for_each(|no| gaps::lose(work.conn, &work.meta, *no, None))?;
-    let dropped = !dropped.is_empty();
+    let gone = track::note_gone(work.conn, &loaded.gone, work.meta.local_seq)?;
+    gone.lost.iter().try_for_each(|no| gaps::lose(work.conn, &work.meta, *no, None))?;
+    let dropped = !gone.unseen.is_empty();
+    // What comes yet in this transaction says less of their rows.
+    work.meta.local_seq += i64::from(dropped);
     let tables = track::unknown(work.conn, &work.policies, &work.catalog)?;
     if !tables.is_empty() {
         take_in(work, &tables)?;
@@ -86,6 +89,36 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     Ok(())
 }
 
+/// States of rows that came, or changed, while a table was out of sight by policy say nothing of its columns: from
+/// now on they say that nobody has written these. What was kept of them does. Others who get batches may lack what
+/// this site had written before.
+fn bring_back(work: &mut Work<'_>) -> Result<()> {
+    let Work { conn, meta, catalog, now_ms, .. } = work;
+    for (no, whole) in track::missed(conn)? {
+        let (Some(whole), Some(position)) = (whole, catalog.position_of_no(no)) else { continue };
+        let t = &catalog.tables[position];
+        let mut unwritten = Relation::clone(t);
+        unwritten.since.fill(i64::MAX);
+        let unwritten = Tracked::from(unwritten);
+        let mut after = i64::MIN;
+        loop {
+            let part = entries(conn, meta, &unwritten, after)?;
+            let Some((Stored { entry: Some(last), .. }, _)) = part.last() else { break };
+            after = *last;
+            for (stored, _) in part.into_iter().filter(|(stored, _)| stored.local_seq > whole) {
+                state::put(conn, meta, t, &stored, None)?;
+            }
+        }
+        if meta.seen.get(meta.site) > Hlc::ZERO {
+            // Else no batch would be news to them.
+            meta.tick(*now_ms);
+            meta.local_seq += 1;
+            gaps::owe(conn, no, meta.local_seq)?;
+        }
+    }
+    Ok(())
+}
+
 /// Brings metadata and triggers in step with the tables that are stale. `whole`: columns of those that were not
 /// here as one; `united`: of those that go by several names.
 fn follow_schema(
@@ -99,7 +132,7 @@ fn follow_schema(
     }
     // What others wrote while a table was gone is shown in the one that is there again.
     let missed = track::missed(work.conn)?;
-    let back = work.catalog.tables.iter().filter(|t| missed.contains(&t.no));
+    let back = work.catalog.tables.iter().filter(|t| missed.contains_key(&t.no));
     let mut back: Fresh = back.map(|t| (t.no, t.column_nos.clone())).collect();
     back.extend(whole.clone());
     altered::follow(work, &loaded.stale, &back, united)?;

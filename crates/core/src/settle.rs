@@ -75,9 +75,23 @@ impl Replica {
         choices: &[(String, Verb)],
         dry_run: bool,
     ) -> Result<Settling> {
+        self.settle(choices, true, dry_run)
+    }
+
+    /// The same of these alone: what waits for the answer to one of them is not discarded or accepted with it.
+    pub fn settle_alone(&mut self, choices: &[(String, Verb)], dry_run: bool) -> Result<Settling> {
+        self.settle(choices, false, dry_run)
+    }
+
+    fn settle(
+        &mut self,
+        choices: &[(String, Verb)],
+        with_followers: bool,
+        dry_run: bool,
+    ) -> Result<Settling> {
         let mut found = None;
         let done = self.write(|work| {
-            let told = found.insert(settle(work, choices)?);
+            let told = found.insert(settle(work, choices, with_followers)?);
             match dry_run || told.settled.is_empty() {
                 // Nothing of a write that fails remains: no stamp either, where nothing was settled.
                 true => Err(Error::Refused("nothing is to be settled".into())),
@@ -94,7 +108,11 @@ impl Replica {
     }
 }
 
-fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
+fn settle(
+    work: &mut Work<'_>,
+    choices: &[(String, Verb)],
+    with_followers: bool,
+) -> Result<Settling> {
     work.fold()?;
     let places = places(work)?;
     let before = open::followers(work.conn)?;
@@ -113,7 +131,7 @@ fn settle(work: &mut Work<'_>, choices: &[(String, Verb)]) -> Result<Settling> {
             }
         };
         // One answer: what is hidden for want of the same row goes too, or would ask again (R-ONE-ANSWER).
-        let goes = matches!(verb, Verb::Discard | Verb::Accept);
+        let goes = with_followers && matches!(verb, Verb::Discard | Verb::Accept);
         let with = before.get(id).filter(|_| goes).into_iter().flatten();
         let with = with.filter(|other| *other != id).filter_map(|id| places.get_key_value(id));
         for (at, (id, place)) in std::iter::once((id, place)).chain(with).enumerate() {

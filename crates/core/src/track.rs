@@ -90,7 +90,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         let Some((no, _, canonical, shape)) = known.iter().find(same) else { continue };
         let (mut tracked, fresh, again) = number(conn, *no, canonical, table, &present)?;
         tracked.converts_old |= schema::converted_old(shape);
-        if missed.contains(no) {
+        if missed.get(no).is_some_and(Option::is_none) {
             // What states do not say of rows is with what was kept of them.
             tracked.since.fill(now);
         }
@@ -146,21 +146,56 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     Ok(Loaded { catalog, stale, gone, left })
 }
 
-/// Takes note of the tables that are gone. Returns those that were not before.
-pub fn note_gone(conn: &Connection, gone: &[u32]) -> Result<Vec<u32>> {
+/// Tables that were gone when a command last looked, by number. Of those that were out of sight by policy alone,
+/// and have stayed in the file since: up to which position states say all of rows.
+pub type Missed = BTreeMap<u32, Option<i64>>;
+
+/// Tables that are gone since a command last looked.
+#[derive(Default)]
+pub struct Gone {
+    /// Out of sight, for whatever reason.
+    pub unseen: Vec<u32>,
+    /// With all that they held.
+    pub lost: Vec<u32>,
+}
+
+/// Takes note of the tables that are gone, of states up to `position`.
+pub fn note_gone(conn: &Connection, gone: &[u32], position: i64) -> Result<Gone> {
     let was = missed(conn)?;
-    let news: Vec<u32> = gone.iter().copied().filter(|no| !was.contains(no)).collect();
-    if !news.is_empty() || was.len() != gone.len() {
-        let lines: Vec<String> = gone.iter().map(u32::to_string).collect();
-        meta::set(conn, "gone", lines.join("\n"))?;
+    let sql = "SELECT 1 FROM synqlite_table AS t JOIN main.sqlite_master AS m \
+               ON m.type = 'table' AND m.name = t.name COLLATE NOCASE WHERE t.no = ?1";
+    let mut there = conn.prepare_cached(sql)?;
+    let (mut now, mut news) = (Missed::new(), Gone::default());
+    for no in gone {
+        let whole = was.get(no).copied().unwrap_or(Some(position));
+        let whole = if there.exists([no])? { whole } else { None };
+        if !was.contains_key(no) {
+            news.unseen.push(*no);
+        }
+        if whole.is_none() && was.get(no) != Some(&None) {
+            news.lost.push(*no);
+        }
+        now.insert(*no, whole);
+    }
+    if now != was {
+        let line = |(no, whole): (&u32, &Option<i64>)| match whole {
+            Some(position) => format!("{no} {position}"),
+            None => no.to_string(),
+        };
+        meta::set(conn, "gone", now.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     }
     Ok(news)
 }
 
-/// Numbers of the tables that were gone when a command last looked.
-pub fn missed(conn: &Connection) -> Result<Vec<u32>> {
+/// The tables that were gone when a command last looked.
+pub fn missed(conn: &Connection) -> Result<Missed> {
     let gone: String = meta::get(conn, "gone")?.unwrap_or_default();
-    Ok(gone.lines().filter_map(|no| no.parse().ok()).collect())
+    let line = |line: &str| {
+        let mut words = line.split(' ');
+        let no = words.next()?.parse().ok()?;
+        Some((no, words.next().and_then(|position| position.parse().ok())))
+    };
+    Ok(gone.lines().filter_map(line).collect())
 }
 
 /// Tables that are gone with their triggers since a command last looked: number and canonical name.
@@ -178,8 +213,9 @@ pub fn lost(conn: &Connection) -> Result<Vec<(u32, String)>> {
         Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
     })?;
     let known: Vec<_> = known.collect::<rusqlite::Result<_>>()?;
-    let is_lost =
-        |no: u32, name: &str| !missed.contains(&no) && !tables.contains(&name.to_ascii_lowercase());
+    let is_lost = |no: u32, name: &str| {
+        !missed.contains_key(&no) && !tables.contains(&name.to_ascii_lowercase())
+    };
     let mut lost: Vec<_> = known.into_iter().filter(|(no, name, _)| is_lost(*no, name)).collect();
     if !lost.is_empty() {
         // One that has its triggers was renamed.

@@ -5,7 +5,7 @@ use crate::record::{self, DIGITS, Teller};
 use crate::report::{Report, count, time};
 use crate::terminal;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use synqlite_core::{
@@ -143,6 +143,9 @@ pub fn run(args: &Args) -> Result<Report> {
     let stood_for = conflicts.iter().filter(stands).count() as u64;
     args.pick.choose(&replica, &sites, &mut conflicts)?;
     let all = answer::conflicts(&conflicts, &sites);
+    if let Some(verb) = verb.filter(|_| !args.pick.is_all()) {
+        return settle_picked(&mut replica, conflicts, verb, args);
+    }
     conflicts.retain(asks);
     if !args.ids.is_empty() {
         let missing =
@@ -199,6 +202,35 @@ fn also(
     Ok(())
 }
 
+/// Settles those that options say and no others: what waits for the answer to one of them may be of a row that
+/// is not meant, and the other way round.
+fn settle_picked(
+    replica: &mut Replica,
+    mut conflicts: Vec<Conflict>,
+    verb: synqlite_core::Verb,
+    args: &Args,
+) -> Result<Report> {
+    use synqlite_core::Verb::{Accept, Discard};
+    // Another row stands for such a one.
+    conflicts.retain(|c| c.follows.as_ref() != Some(&c.id));
+    conflicts.truncate(args.limit.unwrap_or(conflicts.len()));
+    let ids: BTreeSet<String> = conflicts.iter().map(|c| c.id.clone()).collect();
+    let (mut choices, mut waiting) = (Vec::new(), Vec::new());
+    for conflict in conflicts {
+        match conflict.follows.filter(|_| !matches!(verb, Discard | Accept)) {
+            None => choices.push((conflict.id, verb)),
+            Some(other) if ids.contains(&other) => {}
+            Some(other) => {
+                let why = format!("it waits for the answer to {}", &other[..DIGITS]);
+                waiting.push((conflict.id, why));
+            }
+        }
+    }
+    let mut done = replica.settle_alone(&choices, args.dry_run)?;
+    done.refused.append(&mut waiting);
+    told(replica, &done, args.dry_run)
+}
+
 /// Settles them in one transaction, or tells what that would come to.
 fn settle(
     replica: &mut Replica,
@@ -206,8 +238,13 @@ fn settle(
     dry_run: bool,
 ) -> Result<Report> {
     let done = replica.settle_conflicts(choices, dry_run)?;
+    told(replica, &done, dry_run)
+}
+
+/// What became of those that were to be settled.
+fn told(replica: &Replica, done: &Settling, dry_run: bool) -> Result<Report> {
     let sites = replica.site_names()?;
-    let Settling { settled, refused, opened, open } = &done;
+    let Settling { settled, refused, opened, open } = done;
     let mut text = String::new();
     let would = if dry_run { "would be " } else { "" };
     let _ = write!(text, "{} {would}settled", count(settled.len() as u64, "conflict"));

@@ -225,6 +225,34 @@ fn many_are_picked_and_settled_at_once() {
     }
 }
 
+/// Rows that wait for one answer are settled one by one where a condition says which.
+#[test]
+fn a_condition_means_the_rows_that_fulfil_it() {
+    let lab = Lab::new();
+    lab.sql(
+        "A",
+        "CREATE TABLE p(id TEXT PRIMARY KEY);
+         CREATE TABLE c(id TEXT PRIMARY KEY, p TEXT REFERENCES p(id) ON DELETE CASCADE, v);
+         INSERT INTO p VALUES('x')",
+    );
+    lab.json(&["init", &lab.db("A")]);
+    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    lab.sql("A", "DELETE FROM p");
+    lab.sql("B", "INSERT INTO c VALUES('1', 'x', 'one'), ('2', 'x', 'two'), ('3', 'x', 'three')");
+    lab.json(&["sync", &lab.db("B")]);
+    let b = lab.db("B");
+    let all = |verb: &'static str, condition: &'static str| {
+        vec!["conflicts", b.as_str(), verb, "--all", "--table", "c", "--where", condition]
+    };
+    let settled = |args: &[&str]| lab.json(args)["settled"].as_array().map_or(0, Vec::len);
+    assert_eq!(settled(&all("discard", "v = 'two'")), 1);
+    assert_eq!(settled(&all("discard", "v = 'one'")), 1);
+    let left = &lab.json(&["conflicts", &b])["conflicts"];
+    assert_eq!((left.as_array().map_or(0, Vec::len), &left[0]["row"]), (1, &"'3'".into()));
+    assert_eq!(settled(&all("restore", "v = 'three'")), 1);
+    assert_eq!(lab.rows("B", "SELECT v FROM c"), ["three"]);
+}
+
 /// What another row stands for may have been written all the same: it is said where to see it.
 #[test]
 fn what_another_row_stands_for_can_be_found() {
@@ -263,6 +291,7 @@ fn what_cannot_be_settled_so_is_named() {
         (&["prefer"][..], "say which"),
         (&["--where", "1"], "--table"),
         (&["--table", "person", "--where", "1)"], "--where: near"),
+        (&["--table", "person", "--where", "0) OR (1"], "--where: near"),
         (&["--table", "person", "--where", "town = 1"], "no such column: town"),
         (&["--kind", "uniqe"], "Open ones are of these kinds: "),
         (&["--site", "nobody"], "no site is called `nobody`"),

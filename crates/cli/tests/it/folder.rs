@@ -136,6 +136,28 @@ fn nothing_is_sent_or_merged_twice() {
     assert_eq!(objects(&lab, ".batch"), batch);
 }
 
+/// What was written to a table before it was local, and had not been sent, is sent when it is replicated again.
+#[test]
+fn a_table_that_was_local_for_a_time_is_sent_again() {
+    let lab = three();
+    lab.sql("C", "UPDATE person SET name = 'of C' WHERE id = 2");
+    lab.json(&["policy", &lab.db("B"), "local_tables=person,todo"]);
+    for site in ["B", "C", "A", "B"] {
+        lab.json(&["sync", &lab.db(site)]);
+    }
+    lab.sql("A", "UPDATE person SET name = 'of A' WHERE id = 1");
+    lab.json(&["policy", &lab.db("A"), "local_tables="]);
+    for site in ["A", "B", "C", "A", "B", "C"] {
+        lab.json(&["sync", &lab.db(site)]);
+    }
+    lab.assert_equal(&["A", "B", "C"]);
+    assert_eq!(lab.rows("B", "SELECT name FROM person ORDER BY id LIMIT 2"), ["of A", "of C"]);
+    for site in ["A", "B", "C"] {
+        let done = lab.json(&["sync", &lab.db(site)]);
+        assert_eq!((&done["sent"]["rows"], &done["received"]["rows"]), (&json!(0), &json!(0)));
+    }
+}
+
 #[test]
 fn changes_travel_through_a_third_site() {
     let lab = three();

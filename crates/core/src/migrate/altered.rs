@@ -31,7 +31,7 @@ struct Altered<'s> {
     stale: &'s BTreeMap<u32, Stale>,
     /// What rows showed before, of tables whose triggers may not have told all.
     sums: BTreeMap<u32, Sums>,
-    /// Rows of which other sites told while their table was gone.
+    /// Rows of which other sites told while their table was dropped.
     came: BTreeMap<u32, BTreeSet<Rid>>,
 }
 
@@ -122,9 +122,9 @@ impl<'s> Altered<'s> {
         stale: &'s BTreeMap<u32, Stale>,
     ) -> Result<Altered<'s>> {
         let missed = track::missed(conn)?;
-        let came = missed
-            .iter()
-            .map(|&no| Ok((no, BTreeSet::from_iter(stash::rows(conn, meta, no, -1)?))));
+        let dropped = missed.iter().filter(|(_, whole)| whole.is_none());
+        let came =
+            dropped.map(|(&no, _)| Ok((no, BTreeSet::from_iter(stash::rows(conn, meta, no, -1)?))));
         let came = came.collect::<Result<_>>()?;
         let mut sums = BTreeMap::new();
         for t in &catalog.tables {

@@ -178,3 +178,33 @@ fn a_column_that_is_found_to_be_renamed_has_what_was_written_to_it() {
     }
     assert_eq!(a.replica.pull_from(&mut d.replica, false).unwrap().rows, 0);
 }
+
+/// A table that was not replicated for a time is the one that it was: what nobody wrote meanwhile keeps its stamps.
+#[test]
+fn a_table_that_was_local_for_a_time_keeps_what_was_written() {
+    for site in [0, 1] {
+        let world = World::new();
+        let mut a = world.init(
+            "a",
+            "CREATE TABLE t(id TEXT PRIMARY KEY, lo INT); INSERT INTO t VALUES('r', 3), ('s', 4)",
+        );
+        let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+        a.run("UPDATE t SET lo = 1 WHERE id = 'r'");
+        b.replica.set_policies(&["local_tables=t".parse().unwrap()]).unwrap();
+        b.pull(&mut a);
+        a.pull(&mut b);
+        c.pull(&mut b);
+        c.run("UPDATE t SET lo = 5 WHERE id = 's'");
+        let taker = if site == 0 { &mut a } else { &mut c };
+        taker.replica.set_policies(&["local_tables=".parse().unwrap()]).unwrap();
+        for _ in 0..2 {
+            settle(&mut a, &mut b);
+            settle(&mut b, &mut c);
+            settle(&mut a, &mut c);
+        }
+        for site in [&a, &b, &c] {
+            assert_eq!(site.rows("SELECT * FROM t"), ["r|1", "s|5"]);
+        }
+        agree(&mut [&mut a, &mut b, &mut c]);
+    }
+}

@@ -5,6 +5,14 @@ use super::{MODEL, Mutant};
 /// All of them.
 pub const ALL: &[Mutant<'_>] = &[
     Mutant {
+        name: "local-dropped",
+        file: "core/src/track.rs",
+        from: "let whole = if there.exists([no])? { whole } else { None };",
+        to: "let whole: Option<i64> = None.or(whole.filter(|_| false));",
+        campaign: "wild --all policies",
+        breaks: "R-MIG-DROP: a table that was local for a time is taken for one that was dropped",
+    },
+    Mutant {
         name: "rebuild-seam",
         file: "core/src/migrate/place.rs",
         from: "let mut guess = found.guess(noted)?;",
