@@ -94,6 +94,7 @@ fn init(
         } else {
             migrate::catch_up(&mut work)?;
         }
+        refuse_to_exclude(&work, &options.exclude, path)?;
         work.fold()?;
     }
     let begins = again && options.history && !history::enabled(&tx)?;
@@ -123,6 +124,20 @@ fn init(
     drop(work);
     tx.commit()?;
     Ok(InitReport { site, tables, skipped: schema.skipped, notes })
+}
+
+/// A table that is replicated has rows elsewhere: to leave it out is for all sites to know.
+fn refuse_to_exclude(work: &Work<'_>, names: &[String], path: &Path) -> Result<()> {
+    let Some(t) = names.iter().find_map(|name| work.catalog.by_name(name)) else { return Ok(()) };
+    let mut local = work.policies.list("local_tables");
+    local.push(&t.table.name);
+    Err(Error::Refused(format!(
+        "table {} is replicated already, and --exclude leaves out only what is not. To take it out on all \
+         sites: synqlite policy {} local_tables={}",
+        t.table.name,
+        path.display(),
+        local.join(",")
+    )))
 }
 
 /// What is said where a replica keeps a history only from now on.

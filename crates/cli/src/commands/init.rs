@@ -23,7 +23,8 @@ pub struct Args {
     /// Replicates only this table; may be given several times. Run again, it takes in one that was left out.
     #[arg(long = "table", value_name = "T")]
     tables: Vec<String>,
-    /// Leaves this table out; may be given several times.
+    /// Leaves this table out; may be given several times. One that is replicated already is taken out by policy
+    /// `local_tables`, on all sites.
     #[arg(long, value_name = "T")]
     exclude: Vec<String>,
     /// Sets a policy, as `synqlite policy` does; may be given several times.

@@ -77,6 +77,20 @@ fn a_table_that_was_left_out_is_told_of_and_can_be_taken_in() {
 }
 
 #[test]
+fn a_table_that_is_replicated_is_not_left_out_unnoticed() {
+    let lab = Lab::with_a();
+    let db = lab.db("A");
+    let said = lab.refused(&["init", &db, "--exclude", "NOTE"]);
+    assert!(said.contains("table note is replicated already"), "{said}");
+    assert!(said.ends_with(&format!("synqlite policy {db} local_tables=note")), "{said}");
+    lab.json(&["policy", &db, "local_tables=note"]);
+    let said = lab.refused(&["init", &db, "--exclude", "todo"]);
+    assert!(said.ends_with(" local_tables=note,todo"), "{said}");
+    let again = lab.json(&["init", &db, "--exclude", "note"]);
+    assert!(names(&again["skipped"]).contains(&"note"), "{again}");
+}
+
+#[test]
 fn deinit_leaves_the_database_as_it_was() {
     let lab = Lab::new();
     lab.sql("A", TODO);
