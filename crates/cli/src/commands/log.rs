@@ -1,4 +1,4 @@
-use super::open;
+use super::{open, row_key};
 use crate::error::Result;
 use crate::report::{Report, time};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub struct Args {
     table: Option<String>,
     /// Only changes of the row with this primary key, as SQL writes it, such as `7`, `'Oslo'` or `x'00ff'`, or
     /// the bare text; the parts of a composite key by commas.
-    #[arg(long, value_name = "PK", allow_hyphen_values = true)]
+    #[arg(long, value_name = "PK", allow_hyphen_values = true, value_parser = row_key)]
     row: Option<String>,
     /// At most so many.
     #[arg(long, value_name = "N", default_value_t = 100)]

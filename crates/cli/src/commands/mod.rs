@@ -321,6 +321,17 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Reads the key of a row, which may be negative. No literal of SQL begins with two hyphens, nor with one before a
+/// letter: that is an option, whose value was forgotten.
+fn row_key(text: &str) -> Result<String, String> {
+    match text.strip_prefix('-') {
+        Some(rest) if rest.starts_with(|c: char| c == '-' || c.is_alphabetic()) => Err(format!(
+            "it looks like an option; if it is the key, write it as '{text}' in quotes"
+        )),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 /// What each of these means.
 fn policies(settings: &[(String, String)]) -> Result<Vec<Policy>> {
     let policies = settings.iter().map(|(key, value)| Policy::new(key, value));

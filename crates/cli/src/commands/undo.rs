@@ -1,4 +1,4 @@
-use super::open;
+use super::{open, row_key};
 use crate::error::{CommandError, Result};
 use crate::pick::point_of_time;
 use crate::report::{Report, count, grouped, time};
@@ -51,7 +51,8 @@ pub struct Args {
     table: Option<String>,
     /// Only changes of the row with this primary key, as SQL writes it, such as `7`, `'Oslo'` or `x'00ff'`, or
     /// the bare text; the parts of a composite key by commas. Without a time, its latest.
-    #[arg(long, value_name = "PK", requires = "table", allow_hyphen_values = true)]
+    #[arg(long, value_name = "PK", requires = "table", allow_hyphen_values = true,
+          value_parser = row_key)]
     row: Option<String>,
     /// Only says what it would do.
     #[arg(long)]

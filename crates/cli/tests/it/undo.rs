@@ -73,6 +73,16 @@ fn a_change_by_the_time_that_the_log_shows() {
         let told = lab.refused(&[command, &db, "--table", "todo", "--row", "-5"]);
         assert!(told.contains("a row of table todo with the key -5"), "{told}");
     }
+    // What is an option is none.
+    for (command, row) in [("log", "--json"), ("log", "-h"), ("undo", "--dry-run"), ("undo", "--")]
+    {
+        let output = synqlite(&[command, &db, "--table", "todo", "--row", row]);
+        assert_eq!(output.status.code(), Some(2), "{command} {row}: {}", stdout(&output));
+        assert!(stderr(&output).contains("it looks like an option"), "{}", stderr(&output));
+        let quoted = format!("'{row}'");
+        let told = lab.refused(&[command, &db, "--table", "todo", "--row", &quoted]);
+        assert!(told.contains("a row of table todo with the key '-"), "{told}");
+    }
     let at = log["entries"][0]["at"].as_str().unwrap().to_owned();
     let done = lab.json(&["undo", &db, "--at", &at]);
     assert_eq!(done["taken"][0]["columns"], json!({"what": "wash"}));
