@@ -3,7 +3,7 @@
 use crate::env::Environment;
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::path::Path;
@@ -73,6 +73,27 @@ pub(crate) fn patiently<T>(
             done => return Ok(done?),
         }
     }
+}
+
+/// Begins a transaction that writes, as patiently.
+pub(crate) fn to_write<'c>(
+    conn: &'c Connection,
+    path: &Path,
+    env: &dyn Environment,
+) -> Result<Transaction<'c>> {
+    patiently(path, env, || Transaction::new_unchecked(conn, TransactionBehavior::Immediate))
+}
+
+/// Begins a transaction that reads, as patiently: from its first statement on nobody is in its way.
+pub(crate) fn to_read<'c>(
+    conn: &'c Connection,
+    path: &Path,
+    env: &dyn Environment,
+) -> Result<Transaction<'c>> {
+    let tx = conn.unchecked_transaction()?;
+    let first = || tx.prepare_cached("PRAGMA main.schema_version")?.query_row([], |_| Ok(()));
+    patiently(path, env, first)?;
+    Ok(tx)
 }
 
 /// A path that SQLite takes for no more than one: it has names with another meaning, as `:memory:`.

@@ -8,15 +8,15 @@ mod file;
 
 pub(crate) use file::copy as of_file;
 
-use crate::connection::plain;
+use crate::connection::{plain, to_read, to_write};
 use crate::env::Environment;
 use crate::inbox;
 use crate::init;
 use crate::progress::{Phase, Step};
 use crate::replica::{self, Replica};
 use crate::{Error, Result};
+use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Replica {
 
     /// Copies the database unless something was written since the fold.
     fn copy_folded(&self, to: &Path) -> Result<bool> {
-        let tx = self.conn.unchecked_transaction()?;
+        let tx = to_read(&self.conn, &self.path, self.env.as_ref())?;
         if inbox::any(&tx)? || tx.prepare("SELECT 1 FROM synqlite_journal")?.exists([])? {
             return Ok(false);
         }
@@ -102,7 +102,7 @@ impl Replica {
         self.forget_remotes()?;
         let site = Id(self.env.random());
         let become_ = || {
-            let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+            let tx = to_write(&self.conn, &self.path, self.env.as_ref())?;
             init::new_site(&tx, site, &self.path, self.env.as_ref())?;
             tx.execute("DELETE FROM synqlite_peer", [])?;
             tx.commit()?;

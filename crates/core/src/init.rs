@@ -1,7 +1,7 @@
 //! Makes a database a replica.
 
 use crate::catalog::Catalog;
-use crate::connection::connect;
+use crate::connection::{connect, to_write};
 use crate::env::Environment;
 use crate::meta::{self, Meta};
 use crate::policy::{Policies, Policy};
@@ -72,7 +72,7 @@ fn init(
     env: &dyn Environment,
 ) -> Result<InitReport> {
     let now = env.now_ms();
-    let tx = rusqlite::Transaction::new_unchecked(conn, rusqlite::TransactionBehavior::Immediate)?;
+    let tx = to_write(conn, path, env)?;
     let again = !track::own_objects(&tx)?.is_empty();
     if again {
         check_format(&tx, path)?;

@@ -12,7 +12,7 @@
 //! no place beside theirs, is noted among the closed records.
 
 use crate::catalog::{Catalog, Fresh, Loc, Tracked, loc_sql};
-use crate::connection::connect;
+use crate::connection::{connect, to_write};
 use crate::describe::{loc_name, text};
 use crate::env::Environment;
 use crate::fold::{self, Terms};
@@ -29,7 +29,7 @@ use crate::sqlvalue::{Located, values};
 use crate::state::{self, Body, ENTRY_COLUMNS};
 use crate::work::Work;
 use crate::{Error, Result, capture, closed, deinit, migrate, pull, refs};
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, params};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl Replica {
                 Err(e) => return Err(e),
             }
             source.fold()?;
-            let tx = Transaction::new_unchecked(&conn, TransactionBehavior::Immediate)?;
+            let tx = to_write(&conn, path, env.as_ref())?;
             let rejoined = rejoin(&tx, path, source, options, force, env.as_ref())?;
             tx.commit()?;
             Ok(rejoined)

@@ -4,12 +4,12 @@
 //! A remote may keep a secret, which means nothing here. So whatever moves or removes an entry overwrites where it was: SQLite
 //! leaves old bytes in free space otherwise, and there they outlive the remote.
 
-use crate::connection::briefly;
+use crate::connection::{briefly, to_write};
 use crate::meta::Meta;
 use crate::replica::Replica;
 use crate::{Error, Result};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Row};
 use rusqlite::{params, params_from_iter};
 use synqlite_wire::{Hlc, Id, VersionVector};
 
@@ -195,7 +195,7 @@ impl Replica {
     /// Adds a remote, and what is kept of it. [`Error::Refused`] if there is one of that name.
     pub fn add_remote(&mut self, name: &str, url: &str, secret: Option<&[u8]>) -> Result<()> {
         let added = overwriting(&self.conn, || {
-            let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+            let tx = to_write(&self.conn, &self.path, self.env.as_ref())?;
             if !has_column(&tx, "secret")? {
                 tx.execute("ALTER TABLE synqlite_remote ADD COLUMN secret BLOB", [])?;
             }
@@ -245,7 +245,7 @@ impl Replica {
     pub fn remove_remote(&mut self, name: &str) -> Result<Removed> {
         let remove = || {
             let there = overwriting(&self.conn, || {
-                let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+                let tx = to_write(&self.conn, &self.path, self.env.as_ref())?;
                 let sql = "DELETE FROM synqlite_remote WHERE name = ?1";
                 let there = tx.execute(sql, [name])? > 0;
                 if there {
@@ -277,7 +277,7 @@ impl Replica {
     pub fn note_synced(&mut self, url: &str, synced: &Synced) -> Result<()> {
         let now = self.env.now_ms();
         let note = || {
-            let tx = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
+            let tx = to_write(&self.conn, &self.path, self.env.as_ref())?;
             let meta = Meta::load(&tx)?;
             let sql = "UPDATE synqlite_remote SET pushed = iif(?2, ?4, pushed), \
                        pulled = iif(?3, ?4, pulled), place = ifnull(?5, place) WHERE url = ?1";

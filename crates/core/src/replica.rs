@@ -1,7 +1,7 @@
 //! An open replica, and the transactions in which everything happens to it.
 
 use crate::catalog::Catalog;
-use crate::connection::{connect, patiently};
+use crate::connection::{connect, patiently, to_read};
 use crate::env::Environment;
 use crate::fold::Folded;
 use crate::gaps::Wanted;
@@ -122,8 +122,9 @@ impl Replica {
 
     /// A number that changes when another connection writes to the database.
     pub fn data_version(&self) -> Result<i64> {
-        let version = self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |r| r.get(0));
-        version.map_err(|e| Error::from(e).on(&self.path))
+        let version =
+            || self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |r| r.get(0));
+        patiently(&self.path, self.env.as_ref(), version).map_err(|e| e.on(&self.path))
     }
 
     /// How many rows the replicated tables show.
@@ -155,7 +156,7 @@ impl Replica {
         f: impl FnOnce(&Connection, &Meta, &Loaded) -> Result<T>,
     ) -> Result<T> {
         let read = || {
-            let tx = self.conn.unchecked_transaction()?;
+            let tx = to_read(&self.conn, &self.path, self.env.as_ref())?;
             let meta = Meta::load(&tx)?;
             let loaded = match &self.known {
                 Some(known) if known.versions == versions(&tx)? => Loaded {
@@ -174,7 +175,7 @@ impl Replica {
     /// Runs `f` in a read transaction. It learns nothing of the schema, which takes long to read.
     pub(crate) fn peek<T>(&self, f: impl FnOnce(&Connection, &Meta) -> Result<T>) -> Result<T> {
         let read = || {
-            let tx = self.conn.unchecked_transaction()?;
+            let tx = to_read(&self.conn, &self.path, self.env.as_ref())?;
             f(&tx, &Meta::load(&tx)?)
         };
         read().map_err(|e: Error| e.on(&self.path))

@@ -84,6 +84,11 @@ fn a_file_is_no_folder_and_no_patience_is_none() {
     assert!(told.contains(&lab.db("A")) && told.contains("--dir"), "{told}");
     let app = rusqlite::Connection::open(lab.db("A")).unwrap();
     app.execute_batch("BEGIN IMMEDIATE; INSERT INTO note VALUES('x')").unwrap();
-    let output = synqlite(&["fold", &lab.db("A"), "--wait", "0"]);
-    assert_eq!(output.status.code(), Some(3));
+    let (a, folder) = (lab.db("A"), lab.folder());
+    let since = std::time::Instant::now();
+    for args in [&["fold", &a][..], &["init", &a], &["remote", "add", &a, "f", &folder]] {
+        let output = synqlite(&[args, &["--wait", "0"]].concat());
+        assert_eq!(output.status.code(), Some(3), "{args:?}");
+    }
+    assert!(since.elapsed() < std::time::Duration::from_secs(8), "{:?}", since.elapsed());
 }

@@ -528,6 +528,34 @@ fn in_the_terminal_a_letter_is_enough() {
     assert!(!told.contains('\u{1b}'), "{told}");
 }
 
+/// As every command: what it reads between two questions too.
+#[test]
+fn it_waits_for_others_no_longer_than_it_is_told() {
+    let lab = lab();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_synqlite"))
+        .args(["review", "--terminal", &lab.db("B"), "--wait", "1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut told = child.stderr.take().expect("a pipe");
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"> ") {
+        let mut byte = [0];
+        assert_eq!(told.read(&mut byte).expect("a question"), 1);
+        heard.extend(byte);
+    }
+    let mut app = lab.connect("B");
+    let lock = app.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive);
+    let lock = lock.expect("nobody reads just now");
+    let since = Instant::now();
+    child.stdin.as_mut().expect("its input").write_all(b"s\n").expect("it listens");
+    assert_eq!(child.wait().expect("it ends").code(), Some(3));
+    assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
+    drop(lock);
+}
+
 #[test]
 fn in_the_terminal_nothing_is_written_unasked() {
     let lab = lab();
