@@ -58,6 +58,7 @@ impl From<HubError> for CommandError {
         let HubError::Lsm(e) = e else {
             let (kind, object) = match &e {
                 HubError::Taken { place } => (Kind::Locked, Some(place.clone())),
+                HubError::Exists { path } => (Kind::Conflict, Some(path.display().to_string())),
                 HubError::Lost { place } => (Kind::Conflict, Some(place.clone())),
                 HubError::NoStore { place } => (Kind::Refused, Some(place.clone())),
                 HubError::Damaged { what, .. } => (Kind::Damaged, Some(what.clone())),

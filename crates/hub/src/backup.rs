@@ -25,7 +25,10 @@ pub fn backup(settings: &Settings, file: &Path) -> Result<u64> {
             settings.store.open(setup, &settings.scratch, Default::default()).await?;
         let tokens = vault.load().await?;
         let to = private::writing().create_new(true).open(file);
-        let mut to = to.map_err(Error::io("write", file))?;
+        let mut to = to.map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => Error::Exists { path: file.to_owned() },
+            _ => Error::io("write", file)(e),
+        })?;
         let (sender, mut chunks) = mpsc::channel::<io::Result<Bytes>>(4);
         let path = file.to_owned();
         let written = tokio::task::spawn_blocking(move || {

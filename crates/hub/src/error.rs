@@ -47,6 +47,12 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// A file that is to be made is there.
+    #[error("{} exists already. Choose another name, or remove it first", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file or record is not what a hub wrote.
     #[error("{what} is damaged: {why}. Restore the store from a backup")]
     Damaged {

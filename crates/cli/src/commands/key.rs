@@ -1,4 +1,4 @@
-use crate::error::{CommandError, Result};
+use crate::error::{Failure, Kind, Result};
 use crate::report::Report;
 use clap::Subcommand;
 use serde_json::json;
@@ -27,7 +27,8 @@ pub fn run(command: &Command) -> Result<Report> {
     let path = file.display();
     if Key::new(bytes).write(file)? == Put::AlreadyThere {
         let hint = "A key that is overwritten is lost. Choose another name";
-        return Err(CommandError::new(format!("{path} exists already")).hint(hint));
+        let exists = Failure::new(format!("{path} exists already")).hint(hint);
+        return Err(exists.of(Kind::Conflict, Some(path.to_string())).into());
     }
     let text = format!("{path} holds a new key. Keep a copy: without it nothing can be opened");
     Ok(Report::new(json!({"key_file": path.to_string()}), text))

@@ -6,7 +6,7 @@
 mod data;
 mod edits;
 
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Failure, Kind, Result};
 use crate::record::{DIGITS, Teller};
 use crate::report::{Report, bytes, decision, grouped, outcome, rows, seconds};
 use crate::sides::Style;
@@ -67,8 +67,10 @@ impl Place {
         let ours = SITES.map(|site| place.db(site)).into_iter().chain([place.dir.join("folder")]);
         for path in ours {
             if path.symlink_metadata().is_ok() {
-                let what = format!("{} exists already", path.display());
-                return Err(CommandError::new(what).hint("Give another folder with --dir"));
+                let path = path.display().to_string();
+                let exists = Failure::new(format!("{path} exists already"));
+                let exists = exists.hint("Give another folder with --dir");
+                return Err(exists.of(Kind::Conflict, Some(path)).into());
             }
         }
         Ok(place)

@@ -23,6 +23,10 @@ fn a_failure_tells_programs_its_kind_and_what_it_concerns() {
     let (a, plain) = (lab.db("A"), lab.db("plain"));
     lab.json(&["clone", &a, &lab.db("torn")]);
     lab.sql("torn", "DROP TABLE synqlite_segment");
+    let dir = lab.path("").display().to_string();
+    let dir = dir.trim_end_matches('/').to_owned();
+    let closed = lab.path("closed").display().to_string();
+    drop(Hub::start(&lab.path("closed"), &["--open"]));
     let store = lab.path("hub");
     let _hub = Hub::start(&store, &["--open"]);
     let store = store.display().to_string();
@@ -34,6 +38,9 @@ fn a_failure_tells_programs_its_kind_and_what_it_concerns() {
         (&["serve", "--listen", "127.0.0.1:0", "--store", &store], 3, "locked", Some(&store)),
         (&["push", &a, "http://127.0.0.1:9/x"], 4, "network", None),
         (&["clone", &a, &plain], 5, "conflict", Some(&plain)),
+        (&["key", "new", &plain], 5, "conflict", Some(&plain)),
+        (&["demo", "--dir", &dir], 5, "conflict", Some(&a)),
+        (&["serve", "--store", &closed, "--backup", &plain], 5, "conflict", Some(&plain)),
         (&["fold", &lab.db("torn")], 6, "damaged", Some(&lab.db("torn"))),
     ] {
         let (found, error) = failed(args);
