@@ -1,5 +1,5 @@
 use super::{With, env, open};
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Kind, Result};
 use crate::progress;
 use crate::report::{outcome, outcome_text};
 use crate::terminal;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use synqlite_remote::watch::{Pace, Watch};
-use synqlite_remote::{Outcome, Session};
+use synqlite_remote::{Outcome, Remote, Session};
 
 /// Synchronizes again and again, until it is stopped.
 ///
@@ -42,8 +42,9 @@ pub struct Args {
 pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let stop = stop_signal()?;
     let mut replica = open(&args.db)?;
-    // A remote that does not exist is no failure of a round.
-    args.with.resolve(&replica)?;
+    // A remote that does not exist, or is none, is no failure of a round.
+    let remote = args.with.resolve(&replica)?;
+    refuse_no_replica(&remote)?;
     let session = Session { env: env(), force: args.force, whole: false };
     let pace = Pace { every: args.every, changes: args.changes };
     let mut watch = Watch::new(&mut replica, session, pace, |replica| args.with.resolve(replica));
@@ -98,6 +99,17 @@ fn failed(round: u64, what: &str, watch: &Watch<'_, CommandError>, as_json: bool
     let line =
         json!({"round": round, "error": what, "online": state.online, "pending": state.pending});
     terminal::print(&line.to_string())
+}
+
+/// Refuses another file that is there and is no replica. One that is away may come back.
+fn refuse_no_replica(remote: &Remote) -> Result<()> {
+    let Remote::Replica(path) = remote else { return Ok(()) };
+    match open(path) {
+        Err(CommandError::Failed(failure)) if !path.exists() || failure.kind == Kind::Locked => {
+            Ok(())
+        }
+        opened => opened.map(drop),
+    }
 }
 
 /// A flag that SIGINT and SIGTERM set; the second of them ends the process.

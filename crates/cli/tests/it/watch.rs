@@ -63,6 +63,20 @@ fn it_survives_a_remote_that_is_away() {
     child.wait().unwrap();
 }
 
+/// What is there and no replica is not going to be one.
+#[test]
+fn it_refuses_what_is_no_replica() {
+    let lab = Lab::with_a();
+    lab.sql("plain", "CREATE TABLE t(k)");
+    let (a, plain) = (lab.db("A"), lab.db("plain"));
+    let told = lab.refused(&["watch", &plain, &a]);
+    assert!(told.contains("plain.db is not a replica"), "{told}");
+    let told = lab.refused(&["watch", &a, &plain]);
+    assert!(told.contains("plain.db is not a replica"), "{told}");
+    let output = watch(&[&a, &plain]).wait_with_output().expect("it ends");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("online"), "{output:?}");
+}
+
 #[cfg(unix)]
 #[test]
 fn signals_end_it_cleanly() {
