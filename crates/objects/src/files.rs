@@ -12,6 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Start of every temporary name; no object has such a name.
 const TEMP: &str = ".tmp-";
+/// End of the name of the file that a writer keeps locked while it is at work on the one of the name before it.
+const ALIVE: &str = "-alive";
 /// No writer is at work on a temporary file for so long.
 const LEFTOVER: Duration = Duration::from_secs(24 * 60 * 60);
 /// No writer takes so long between taking a name and filling it.
@@ -33,6 +35,46 @@ pub enum Put {
 pub struct Temp {
     content: Content,
     named: bool,
+    /// Dropped last, so whatever it speaks for is gone before.
+    alive: Option<Alive>,
+}
+
+/// Says that the writer of a temporary file lives.
+struct Alive {
+    path: PathBuf,
+    lock: File,
+}
+
+impl Alive {
+    /// For the file `path`, before it is there. None where files cannot be locked: what is left there goes by its
+    /// age.
+    fn begin(path: &Path) -> Option<Alive> {
+        let path = with_end(path, ALIVE);
+        let lock = OpenOptions::new().write(true).create_new(true).open(&path).ok()?;
+        let alive = Alive { path, lock };
+        // Whoever looks for leftovers just now may have it for a moment.
+        alive.lock.lock().is_ok().then_some(alive)
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// A temporary name that no file has, most likely.
+fn unused(dir: &Path, start: &str) -> PathBuf {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let n = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    dir.join(format!("{start}{:x}-{n:x}-{now:x}", std::process::id()))
 }
 
 /// What is in a temporary file. It is opened when it is first read or written: whoever asks for its
@@ -78,22 +120,47 @@ impl Seek for Content {
 impl Temp {
     /// In the folder `dir`, which must exist.
     pub fn within(dir: &Path) -> Result<Temp> {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        Temp::starting(dir, TEMP)
+    }
+
+    fn starting(dir: &Path, start: &str) -> Result<Temp> {
         loop {
-            let n = COUNTER.fetch_add(1, Ordering::Relaxed);
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-            let path = dir.join(format!("{TEMP}{:x}-{n:x}-{now:x}", std::process::id()));
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(_) => return Ok(Temp { content: Content { path, file: None }, named: false }),
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(Error::io("write in the folder", dir)(e)),
+            if let Some(temp) = Temp::create(unused(dir, start))? {
+                return Ok(temp);
             }
         }
     }
 
-    /// In the folder of the file `target`.
+    /// In the folder of the file `target`. Beside a temporary file it is one of that.
     pub fn beside(target: &Path) -> Result<Temp> {
-        Temp::within(folder_of(target))
+        let name = target.file_name().and_then(|name| name.to_str());
+        let name = name.filter(|name| name.starts_with(TEMP));
+        Temp::starting(folder_of(target), &name.map_or(TEMP.into(), |name| format!("{name}-")))
+    }
+
+    /// The same, for what takes long: if the writer dies, [`remove_leftovers`] need not wait a day, and takes the
+    /// files beside it too.
+    pub fn guarded(target: &Path) -> Result<Temp> {
+        loop {
+            let path = unused(folder_of(target), TEMP);
+            let alive = Alive::begin(&path);
+            if let Some(mut temp) = Temp::create(path)? {
+                temp.alive = alive;
+                return Ok(temp);
+            }
+        }
+    }
+
+    /// Nothing if there is such a file.
+    fn create(path: PathBuf) -> Result<Option<Temp>> {
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(_) => {
+                let content = Content { path, file: None };
+                Ok(Some(Temp { content, named: false, alive: None }))
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+            Err(e) => Err(Error::io("write in the folder", folder_of(&path))(e)),
+        }
     }
 
     /// Where it is for now.
@@ -176,12 +243,32 @@ fn older(file: &fs::Metadata, age: Duration) -> bool {
 /// Removes temporary files that a dead writer left in `dir`. Failures are not the caller's: the
 /// files may belong to another user, or another writer may be removing them too.
 pub fn remove_leftovers(dir: &Path) {
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMP));
-        if ours && entry.metadata().is_ok_and(|file| file.is_file() && older(&file, LEFTOVER)) {
-            let _ = fs::remove_file(entry.path());
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(TEMP)).collect();
+    // What tells of the dead goes after what it tells of.
+    names.sort_by_key(|name| name.ends_with(ALIVE));
+    let starts = names.iter().filter_map(|name| name.strip_suffix(ALIVE));
+    let dead = starts.filter_map(|start| Some((start, lock_of_dead(&dir.join(start))?)));
+    let dead: Vec<(&str, File)> = dead.collect();
+    for name in &names {
+        let of = |start: &str| {
+            name.strip_prefix(start).is_some_and(|end| end.is_empty() || end.starts_with('-'))
+        };
+        let abandoned = dead.iter().any(|(start, _)| of(start));
+        let file = dir.join(name);
+        let is_old =
+            |found: fs::Metadata| found.is_file() && (abandoned || older(&found, LEFTOVER));
+        if file.symlink_metadata().is_ok_and(is_old) {
+            let _ = fs::remove_file(file);
         }
     }
+}
+
+/// The lock that the writer of a temporary file held, if it does not live any more.
+fn lock_of_dead(path: &Path) -> Option<File> {
+    let lock = OpenOptions::new().write(true).open(with_end(path, ALIVE)).ok()?;
+    lock.try_lock().is_ok().then_some(lock)
 }
 
 /// Makes the names in `dir` durable, where the system can.

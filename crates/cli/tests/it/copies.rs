@@ -1,6 +1,6 @@
 //! Files copied by hand, restored backups, and every way to take a copy that is none of these.
 
-use crate::support::Lab;
+use crate::support::{Lab, files};
 
 #[test]
 fn a_copy_made_by_hand_is_detected_and_gets_its_own_id() {
@@ -91,4 +91,28 @@ fn vacuum_keeps_a_replica_and_vacuum_into_copies_it() {
     lab.assert_equal(&["A", "B"]);
     lab.sql("B", &format!("VACUUM INTO '{}'", lab.db("C")));
     assert!(lab.refused(&["fold", &lab.db("C")]).contains("is a copy of the replica"));
+}
+
+/// What a killed clone leaves beside its target, the next one removes; not what one has that runs.
+#[test]
+fn a_clone_removes_what_a_dead_one_left() {
+    let lab = Lab::with_a();
+    let (dead, alive, other) = (".tmp-1-0-5", ".tmp-1-0-6", lab.path(".tmp-1-0-55"));
+    let ends = ["", "-alive", "-journal", "-wal", "-shm", "-1-1-7"];
+    let all = |start: &str| ends.map(|end| lab.path(&format!("{start}{end}")));
+    for file in [dead, alive].iter().flat_map(|start| all(start)).chain([other.clone()]) {
+        std::fs::write(file, "half a clone").unwrap();
+    }
+    let lock = std::fs::File::create(lab.path(&format!("{alive}-alive"))).unwrap();
+    lock.lock().unwrap();
+    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    let left = |start| all(start).map(|file| file.exists());
+    assert_eq!((left(dead), left(alive)), ([false; 6], [true; 6]));
+    drop(lock);
+    lab.json(&["clone", &lab.db("A"), &lab.db("C")]);
+    assert_eq!(left(alive), [false; 6]);
+    // Nothing of its own is left either.
+    let mut found = files(lab.dir.path());
+    found.retain(|file| file.display().to_string().contains(".tmp-"));
+    assert_eq!(found, [other]);
 }

@@ -1,7 +1,7 @@
 //! Making a new replica of what a remote holds.
 //!
 //! The new file is built under a temporary name beside its target and gets its own name last, so a
-//! clone that is killed leaves nothing that looks like a replica.
+//! clone that is killed leaves nothing that looks like a replica. What it leaves the next one removes.
 
 use super::fetch::{Fetched, fetch, open_snapshot};
 use super::{Remote, Result, Session, SyncError};
@@ -35,7 +35,7 @@ impl Remote {
     pub fn clone_with(&self, target: &Path, access: &Access, session: &Session) -> Result<Cloned> {
         refuse_existing(target)?;
         remove_leftovers(folder_of(target));
-        let temp = Temp::beside(target)?;
+        let temp = Temp::guarded(target)?;
         let mut copy = self.copy_into(temp.path(), session)?;
         access.add(&mut copy, "origin", &self.url())?;
         let theirs = copy.seen()?;
