@@ -104,6 +104,11 @@ pub fn end() {
     }
 }
 
+/// Whether programs read standard error.
+pub fn is_json() -> bool {
+    matches!(meter().as_ref(), Some(Meter { how: How::Json, .. }))
+}
+
 /// Writes what is not about progress, with nothing in its way on the terminal.
 pub fn beside<T>(write: impl FnOnce() -> T) -> T {
     let mut meter = meter();

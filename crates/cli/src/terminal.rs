@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::progress;
 use crate::sides::Style;
+use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use synqlite_core::Aside;
@@ -25,12 +26,17 @@ pub fn print(text: &str) -> Result<()> {
     })
 }
 
-/// Writes a line to standard error, for what is not the result.
+/// Writes a line to standard error, for what is not the result; between objects in JSON it is one too.
 pub fn complain(text: &str) {
-    if !text.is_empty() {
-        // There is no third place to complain to.
-        let _ = progress::beside(|| writeln!(std::io::stderr(), "{text}"));
+    if text.is_empty() {
+        return;
     }
+    let line = match progress::is_json() {
+        true => json!({"note": text.strip_prefix("note: ").unwrap_or(text)}).to_string(),
+        false => text.to_owned(),
+    };
+    // There is no third place to complain to.
+    let _ = progress::beside(|| writeln!(std::io::stderr(), "{line}"));
 }
 
 /// Asks on standard error, on a line that is not ended.

@@ -41,6 +41,8 @@ A command that takes longer than half a second shows what it does on standard er
 ```
 
 `phase` is `init`, `fold`, `read`, `merge`, `copy`, `list`, `fetch`, `send` or `verify`, or `work` where nothing more is known; there may be others later. Done is so much, in `rows` or in `bytes`, of `total`; `rate` is what was done a second, `left_s` how many seconds are left at that rate, `seconds` how many the phase has taken. What is not known is null, and phase `work` has neither amount. The last line of a phase has `last`. `watch` writes a line to its log for each phase that took longer than half a second, and `serve --log debug` one for each request.
+
+What else is told there is an object too, such as `{\"note\": \"waiting for another program that keeps notes.db locked, for 60 s at most\"}`; only the line `error: WHAT. HINT` of a failure is as ever.
 ";
 
 pub fn run(args: &Args) -> Result<Report> {

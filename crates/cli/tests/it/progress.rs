@@ -59,6 +59,20 @@ fn a_merge_tells_its_rows_as_json_lines() {
 }
 
 #[test]
+fn notes_are_lines_of_their_kind() {
+    let lab = Lab::new();
+    lab.sql("A", "CREATE TABLE t(id INTEGER PRIMARY KEY)");
+    let init = ["init", &lab.db("A")];
+    let (_, told) = lab.json_and_stderr(&[&init[..], &["--progress", "json"]].concat());
+    let notes = json_lines(&told);
+    assert_eq!(notes.len(), 1, "{told}");
+    let note = notes[0]["note"].as_str().expect("a note");
+    assert!(note.starts_with("SQLite numbers the rows of t"), "{note}");
+    lab.json(&["deinit", &lab.db("A")]);
+    assert_eq!(lab.json_and_stderr(&init).1.trim_end(), format!("note: {note}"));
+}
+
+#[test]
 fn what_is_locked_out_is_told_too() {
     let lab = Lab::with_a();
     let mut app = lab.connect("A");
