@@ -30,6 +30,23 @@ impl<'a> Count<'a> {
         }
     }
 
+    /// All is done but what is too little to be told of by whoever does it.
+    pub fn leave(&mut self) {
+        let left = self.step.total.unwrap_or_default().saturating_sub(self.step.done);
+        if left < BATCH {
+            self.add(left);
+        }
+    }
+
+    /// All is done, however much it was thought to be.
+    pub fn end(mut self) {
+        if self.told > 0 {
+            self.step.total = self.step.total.map(|_| self.step.done);
+            self.told = self.step.done;
+            self.env.step(self.step);
+        }
+    }
+
     /// The same of work of which `all` says how much it is, once it is known not to be little.
     pub fn add_of(&mut self, n: u64, all: impl FnOnce() -> Result<u64>) -> Result<()> {
         if self.step.total.is_none() && self.step.done + n >= BATCH {

@@ -136,7 +136,8 @@ fn run<'a>(
         fold.keep_noted_unresolved()?;
         fold.unprotected()?;
     }
-    let Fold { meta, stamps, done, wrote, told, .. } = fold;
+    let Fold { meta, stamps, done, wrote, told, count, .. } = fold;
+    count.end();
     if ahead.is_some() {
         ahead::end(conn)?;
         // What it stamped may be earlier than the clock that it began by giving.

@@ -91,7 +91,10 @@ pub fn slice(
     let takes = |t: &Tracked| !lasting.contains(&t.no);
     let part = |survey: &_, position, window| fold.part(survey, position, window);
     let more = ahead.queue.take(conn, catalog, takes, most, part)?;
-    let Fold { meta, stamps, done, wrote, .. } = fold;
+    let Fold { meta, stamps, done, wrote, mut count, .. } = fold;
+    if !more {
+        count.leave();
+    }
     if done.rows > 0 {
         meta.local_seq = stamps.local_seq;
     }
