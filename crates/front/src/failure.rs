@@ -182,9 +182,10 @@ pub fn of_store(e: &StoreError) -> (Kind, Option<String>) {
         | E::SeveralDatabases { address, .. }
         | E::WrongKey { address }
         | E::NotSealed { address } => (Kind::Conflict, Some(address.clone())),
-        E::Denied { address, .. } | E::Refused { address, .. } | E::NoDatabase { address } => {
-            (Kind::Refused, Some(address.clone()))
-        }
+        E::Denied { address, .. }
+        | E::Refused { address, .. }
+        | E::NoDatabase { address }
+        | E::NoBucket { address } => (Kind::Refused, Some(address.clone())),
         E::BadSnapshot { name, .. } | E::Unsealable { name } => {
             (Kind::Damaged, Some(name.to_string()))
         }

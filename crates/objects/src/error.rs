@@ -99,6 +99,12 @@ pub enum Error {
         /// The store.
         address: String,
     },
+    /// The storage has no such bucket.
+    #[error("{address} is not there. Check its name, or make the bucket")]
+    NoBucket {
+        /// The bucket.
+        address: String,
+    },
     /// The store holds several databases, and the caller named none.
     #[error("{address} holds several databases: {}. Use one folder for each", list(.found))]
     SeveralDatabases {

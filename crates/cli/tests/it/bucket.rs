@@ -46,6 +46,15 @@ fn sites_at_a_bucket_converge() {
     sites.json(&["pull", &lab.db("A")]);
     lab.assert_equal(&["A", "B"]);
     assert_eq!(lab.rows("A", "SELECT count(*) FROM note"), ["7"]);
+    // What is missing is named, and not by what the storage says to programs.
+    let nowhere = "s3://nowhere/todo";
+    for args in [&["clone", nowhere, &lab.db("C")][..], &["push", &lab.db("A"), nowhere]] {
+        let told = stderr(&sites.command(args).output().unwrap());
+        assert!(
+            told.starts_with("error: the bucket at s3://nowhere/todo is not there. "),
+            "{told}"
+        );
+    }
     // Without a key of the storage nobody gets in.
     let output = sites.command(&["pull", &lab.db("A")]).env("AWS_ACCESS_KEY_ID", "").output();
     let told = stderr(&output.unwrap());

@@ -123,6 +123,8 @@ impl Storage {
                 why: "wants a key that is good for this".into(),
                 hint: HINT,
             },
+            // Only the page that the storage adds tells it from a key that is not there.
+            e if e.to_string().contains("NoSuchBucket") => Error::NoBucket { address },
             e => self.unreachable(first_line(e)),
         }
     }
