@@ -33,8 +33,18 @@ pub enum Error {
     #[error("{0} is locked by another program")]
     Locked(String),
     /// No room on the disk.
-    #[error("the disk is full; what was not finished is undone")]
-    DiskFull,
+    #[error(
+        "the disk of {0}, or that of temporary files, is full; what was not finished is undone"
+    )]
+    DiskFull(String),
+    /// The system failed to read or write.
+    #[error("{path} cannot be read or written, says SQLite: {why}")]
+    Io {
+        /// The file.
+        path: String,
+        /// SQLite's message, and its code, of which there are some thirty.
+        why: String,
+    },
     /// The database has no SynQLite metadata.
     #[error("{0} is not a replica")]
     NotAReplica(String),
@@ -248,7 +258,12 @@ impl Error {
             Error::ReadOnly(_) => "Make the file and its folder writable".into(),
             Error::Locked(_) => "Try again when the other program has finished".into(),
             Error::Unmerged => "Run the command again: it goes on with them".into(),
-            Error::DiskFull => "Free some space and run the command again".into(),
+            Error::Io { .. } => {
+                "Look whether its disk has room and works, and whether the file, its folder and what SQLite \
+                 keeps beside it (-wal, -shm, -journal) may be written"
+                    .into()
+            }
+            Error::DiskFull(_) => "Free some space and run the command again".into(),
             Error::NotAReplica(path) => format!("Run: synqlite init {path}"),
             Error::Torn { path, .. } => format!(
                 "Make it a replica of the same database again: synqlite init {path} --repair REMOTE, \
@@ -331,11 +346,7 @@ impl From<BadPolicy> for Error {
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Error {
-        use rusqlite::ErrorCode as Code;
-        match error.sqlite_error_code() {
-            Some(Code::DiskFull) => Error::DiskFull,
-            _ => Error::Sqlite(error),
-        }
+        Error::Sqlite(error)
     }
 }
 
@@ -352,7 +363,36 @@ impl Error {
             Some(Code::CannotOpen) if !path.exists() => Error::NoDatabase(name),
             Some(Code::CannotOpen) => Error::ReadOnly(name),
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => Error::Locked(name),
+            Some(Code::DiskFull) => Error::DiskFull(name),
+            Some(Code::SystemIoFailure) => {
+                let code = error.sqlite_error().map_or(0, |e| e.extended_code);
+                Error::Io { path: name, why: format!("{error} (code {code})") }
+            }
             _ => Error::Sqlite(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    #[test]
+    fn what_the_system_refused_is_told_of_the_file() {
+        let told = |code| {
+            let failed = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let error = Error::from(failed).on(std::path::Path::new("notes.db"));
+            format!("{error}. {}", error.hint().unwrap_or_default())
+        };
+        for code in [ffi::SQLITE_IOERR, ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_WRITE] {
+            let said = told(code);
+            assert!(said.starts_with("notes.db cannot be read or written"), "{said}");
+            assert!(
+                said.contains(&format!("(code {code})")) && said.contains("has room"),
+                "{said}"
+            );
+        }
+        assert!(told(ffi::SQLITE_FULL).starts_with("the disk of notes.db, or that of temporary"));
     }
 }

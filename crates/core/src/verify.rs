@@ -67,8 +67,10 @@ impl Replica {
         match checked {
             Ok(()) => {}
             Err(
-                e
-                @ (Error::Locked(_) | Error::ReadOnly(_) | Error::NoDatabase(_) | Error::DiskFull),
+                e @ (Error::Locked(_)
+                | Error::ReadOnly(_)
+                | Error::NoDatabase(_)
+                | Error::DiskFull(_)),
             ) => return Err(e),
             Err(e) => found.problem(format!("not everything could be checked: {e}")),
         }

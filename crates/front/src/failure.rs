@@ -153,6 +153,8 @@ fn of_engine(e: &EngineError) -> (Kind, Option<String>) {
         E::NoDatabase(path)
         | E::NotADatabase(path)
         | E::ReadOnly(path)
+        | E::DiskFull(path)
+        | E::Io { path, .. }
         | E::Locked(path)
         | E::NotAReplica(path)
         | E::Malformed { path, .. }

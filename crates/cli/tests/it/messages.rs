@@ -132,7 +132,8 @@ fn errors() -> Vec<Error> {
         Error::Malformed { path: db(), why: "database disk image is malformed".into() },
         Error::ReadOnly(db()),
         Error::Locked(db()),
-        Error::DiskFull,
+        Error::DiskFull(db()),
+        Error::Io { path: db(), why: "disk I/O error (code 4874)".into() },
         Error::NotAReplica(db()),
         Error::Torn { path: db(), missing: vec!["synqlite_row".into()], tables: vec![] },
         Error::Torn {
