@@ -82,15 +82,36 @@ impl Asked {
         stored.find_map(|value| value.as_integer())
     }
 
+    /// The primary key that is asked for, as its columns store it: all rows that are meant have it. `None` if
+    /// others may be meant too.
+    pub fn key(&self, t: &Tracked) -> Option<Vec<Value>> {
+        let parts = self.parts(t.table.primary_key.len());
+        if self.loosely || parts.len() != t.table.primary_key.len() {
+            return None;
+        }
+        let part = |(part, &c): (&&str, &usize)| {
+            let affinity = t.table.columns[c].affinity;
+            let value = equal::stored(values(part, affinity, false).first()?, affinity);
+            // No key is equal to none in SQL.
+            Some(value).filter(|value| *value != Value::Null)
+        };
+        parts.iter().zip(&t.table.primary_key).map(part).collect()
+    }
+
+    /// What is said of each column of a key of so many.
+    fn parts(&self, columns: usize) -> Vec<&str> {
+        match columns {
+            1 => vec![self.text.as_str()],
+            _ => parts(&self.text),
+        }
+    }
+
     fn bytes(&self, t: &Tracked, key: &[Value]) -> Vec<u8> {
         encode_values(key.iter().zip(&t.table.key_collations))
     }
 
     fn is_key(&self, t: &Tracked, key: &[Value]) -> bool {
-        let parts = match key {
-            [_] => vec![self.text.as_str()],
-            _ => parts(&self.text),
-        };
+        let parts = self.parts(key.len());
         let part = |((part, key), (c, collation)): ((&&str, &Value), (usize, _))| {
             let affinity = t.table.columns[c].affinity;
             let same = |value: &Value| {

@@ -207,6 +207,11 @@ impl Tracked {
         self.table.primary_key.iter().copied().zip(&self.table.key_collations)
     }
 
+    /// WHERE clause of the rows with a primary key, parameters from `?1` on.
+    pub fn where_key(&self) -> String {
+        self.where_columns(self.primary_key(), 1)
+    }
+
     /// WHERE clause that compares columns under collations, parameters from `?first` on.
     fn where_columns<'c>(
         &self,

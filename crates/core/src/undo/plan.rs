@@ -11,13 +11,13 @@ use crate::history::{self, revived};
 use crate::known::known_row;
 use crate::refs::Lookup;
 use crate::schema::{Action, quote};
-use crate::sqlvalue::values;
+use crate::sqlvalue::{Bind, values};
 use crate::state::{
     self, Body, ENTRY_COLUMNS, GroupState, RowState, SEGMENT_COLUMNS, Segment, Stored,
 };
 use crate::track;
 use crate::work::Work;
-use rusqlite::params;
+use rusqlite::{params, params_from_iter};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_view::ConflictKind;
 use synqlite_wire::counter::Number;
@@ -136,8 +136,8 @@ pub(super) fn make(work: &Work<'_>, what: &Selection) -> Result<Plan> {
         let Some(table) = catalog.position_of_no(*no) else { continue };
         let (t, key) = (&catalog.tables[table], (table, rid.clone()));
         if !rows.contains_key(&key)
+            && meant.has(table, rid)
             && let Some(stored) = state::of(conn, meta, t, rid)?
-            && meant.has(t, &stored)?
         {
             rows.insert(key, stored);
         }
@@ -204,7 +204,8 @@ pub(super) fn name_of(
 struct Meant<'a> {
     work: &'a Work<'a>,
     table: Option<&'a Tracked>,
-    row: Option<Asked>,
+    /// Those of these rows only: all that have the key that is asked for.
+    rows: Option<BTreeMap<(usize, Rid), Stored>>,
 }
 
 impl<'a> Meant<'a> {
@@ -212,50 +213,63 @@ impl<'a> Meant<'a> {
     fn of(work: &'a Work<'a>, what: &Selection) -> Result<Meant<'a>> {
         let named = |name: &String| track::named(work.conn, &work.catalog, name);
         let table = what.table.as_ref().map(named).transpose()?;
-        let Some(row) = &what.row else { return Ok(Meant { work, table, row: None }) };
+        let Some(row) = &what.row else { return Ok(Meant { work, table, rows: None }) };
         for asked in Asked::readings(row) {
-            let meant = Meant { work, table, row: Some(asked) };
-            if meant.finds_any()? {
-                return Ok(meant);
+            let mut rows = BTreeMap::new();
+            for (position, t) in work.catalog.tables.iter().enumerate() {
+                if table.is_none_or(|table| table.no == t.no) {
+                    let found = called(work, t, &asked)?.into_iter();
+                    rows.extend(found.map(|stored| ((position, stored.rid.clone()), stored)));
+                }
+            }
+            if asked.has_found()? {
+                return Ok(Meant { work, table, rows: Some(rows) });
             }
         }
         Err(Asked::nobody(row, table.map(|t| t.table.name.as_str())))
     }
 
-    fn finds_any(&self) -> Result<bool> {
-        let Meant { work: Work { conn, meta, catalog, .. }, row, .. } = self;
-        let Some(asked) = row else { return Ok(false) };
-        for t in catalog.tables.iter().filter(|t| self.table.is_none_or(|table| table.no == t.no)) {
-            let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1");
-            let mut statement = conn.prepare_cached(&sql)?;
-            let mut rows = statement.query([t.no])?;
-            while let Some(row) = rows.next()? {
-                self.has(t, &state::decode(meta, t, row)?)?;
-            }
-            let loc = loc_sql(&t.table, "o.");
-            let one = t.table.rowid_alias().map(|_| asked.integer());
-            let only = if one.is_some() { format!("WHERE {loc} IS ?1") } else { String::new() };
-            let sql = format!("SELECT {loc}, {} FROM {} AS o {only}", t.column_list(), t.target());
-            let mut statement = conn.prepare_cached(&sql)?;
-            let mut rows = statement.query(rusqlite::params_from_iter(one))?;
-            while let Some(row) = rows.next()? {
-                let (loc, shown) = (t.place(row.get(0)?)?, values(row, 1, t.table.columns.len())?);
-                let key: Vec<Value> =
-                    t.table.primary_key.iter().map(|&c| shown[c].clone()).collect();
-                asked.means(t, Some(&key), &loc_name(t, Some(&shown), &loc));
-            }
-        }
-        asked.has_found()
+    fn has(&self, table: usize, rid: &Rid) -> bool {
+        let no = self.work.catalog.tables[table].no;
+        self.table.is_none_or(|table| table.no == no)
+            && self.rows.as_ref().is_none_or(|rows| rows.contains_key(&(table, rid.clone())))
     }
+}
 
-    fn has(&self, t: &Tracked, stored: &Stored) -> Result<bool> {
-        if self.table.is_some_and(|table| table.no != t.no) {
-            return Ok(false);
+/// The rows of a table that somebody may mean: those that it shows, and those that are hidden or deleted.
+fn called(work: &Work<'_>, t: &Tracked, asked: &Asked) -> Result<Vec<Stored>> {
+    let Work { conn, meta, .. } = work;
+    let mut found = Vec::new();
+    let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([t.no])?;
+    while let Some(row) = rows.next()? {
+        let stored = state::decode(meta, t, row)?;
+        let (name, _) = name_of(work, t, &stored)?;
+        if asked.means(t, row_key(t, None, &stored.state).as_deref(), &name) {
+            found.push(stored);
         }
-        let Some(asked) = &self.row else { return Ok(true) };
-        let (name, shown) = name_of(self.work, t, stored)?;
-        Ok(asked.means(t, row_key(t, shown.as_deref(), &stored.state).as_deref(), &name))
     }
+    let loc = loc_sql(&t.table, "o.");
+    let (only, key) = match (t.table.rowid_alias(), asked.key(t)) {
+        (Some(_), _) => {
+            let number = asked.integer().map_or(Value::Null, Value::Integer);
+            (format!("WHERE {loc} IS ?1"), vec![number])
+        }
+        (None, Some(key)) if !key.is_empty() => (format!("WHERE {}", t.where_key()), key),
+        (None, _) => (String::new(), vec![]),
+    };
+    let sql = format!("SELECT {loc}, {} FROM {} AS o {only}", t.column_list(), t.target());
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(key.iter().map(Bind)))?;
+    while let Some(row) = rows.next()? {
+        let (loc, shown) = (t.place(row.get(0)?)?, values(row, 1, t.table.columns.len())?);
+        let key: Vec<Value> = t.table.primary_key.iter().map(|&c| shown[c].clone()).collect();
+        if asked.means(t, Some(&key), &loc_name(t, Some(&shown), &loc)) {
+            found.extend(state::at(conn, meta, t, &loc)?);
+        }
+    }
+    Ok(found)
 }
 
 /// Finds rows whose states have stamps of a span.
@@ -267,27 +281,29 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn find(&mut self) -> Result<()> {
-        let Work { conn, meta, catalog, .. } = self.meant.work;
-        let (only, tables) = (self.meant.table, catalog.tables.iter().enumerate());
+        let meant = self.meant;
+        if let Some(rows) = &meant.rows {
+            rows.iter().for_each(|((table, _), stored)| self.add(*table, stored.clone()));
+            return Ok(());
+        }
+        let Work { conn, meta, catalog, .. } = meant.work;
+        let (only, tables) = (meant.table, catalog.tables.iter().enumerate());
         for (table, t) in tables.filter(|(_, t)| only.is_none_or(|only| only.no == t.no)) {
             let sql = format!("SELECT {ENTRY_COLUMNS} FROM synqlite_row WHERE tbl = ?1");
             let mut statement = conn.prepare_cached(&sql)?;
             let mut rows = statement.query([t.no])?;
             while let Some(row) = rows.next()? {
-                self.add(table, state::decode(meta, t, row)?)?;
+                self.add(table, state::decode(meta, t, row)?);
             }
             self.segments(table)?;
         }
         Ok(())
     }
 
-    fn add(&mut self, table: usize, stored: Stored) -> Result<()> {
-        let t = &self.meant.work.catalog.tables[table];
-        let touched = stamps(&stored.state).any(|stamp| self.span.has(stamp));
-        if touched && self.meant.has(t, &stored)? {
+    fn add(&mut self, table: usize, stored: Stored) {
+        if stamps(&stored.state).any(|stamp| self.span.has(stamp)) {
             self.rows.insert((table, stored.rid.clone()), stored);
         }
-        Ok(())
     }
 
     /// Rows that were inserted together and have not changed since.
@@ -312,7 +328,7 @@ impl Finder<'_> {
             let rowids = statement.query_map([segment.lo, segment.hi], |row| row.get(0))?;
             for rowid in rowids.collect::<Result<Vec<i64>, _>>()? {
                 let stored = state::at(conn, meta, t, &crate::catalog::Loc::Row(rowid))?;
-                stored.map_or(Ok(()), |stored| self.add(table, stored))?;
+                stored.into_iter().for_each(|stored| self.add(table, stored));
             }
         }
         Ok(())

@@ -211,6 +211,39 @@ fn the_latest_change_of_one_row() {
     assert_eq!(undo(&mut a, &two), ["todo 2 update title='rent'"]);
 }
 
+/// Found by their indexes, as SQLite compares a literal with the columns of the key.
+#[test]
+fn the_latest_change_of_a_row_by_any_spelling_of_its_key() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k TEXT COLLATE NOCASE PRIMARY KEY, v);
+         CREATE TABLE p(a NUMERIC, b TEXT, v, PRIMARY KEY(a, b COLLATE NOCASE)) WITHOUT ROWID;
+         CREATE TABLE x(k PRIMARY KEY, v);
+         INSERT INTO t VALUES('Oslo', 0), ('7', 0), ('gone', 0);
+         INSERT INTO p VALUES(1, 'a', 0), ('x', '2', 0);
+         INSERT INTO x VALUES(7, 0), ('8', 0), (x'00ff', 0), (NULL, 0)";
+    let mut a = historical(&world, "a", sql);
+    a.run("UPDATE t SET v = 1; UPDATE p SET v = 1; UPDATE x SET v = 1");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM t WHERE k = 'gone'");
+    for (table, spelled, is) in [
+        ("t", ["'oSLO'", "OSLO"], "'Oslo'"),
+        ("t", ["7", "'7'"], "'7'"),
+        ("p", ["1.0, 'A'", "1,a"], "1, 'a'"),
+        ("p", ["'x', 2", "x,'2'"], "'x', '2'"),
+        ("x", ["7.0", "7"], "7"),
+        ("x", ["'8'", "8"], "'8'"),
+        ("x", ["X'00FF'", "x'00ff'"], "x'00ff'"),
+    ] {
+        for (v, row) in (0..).zip(spelled) {
+            let want = format!("{table} {is} update v={v}");
+            assert_eq!(undo(&mut a, &of_row(table, row)), [want], "{row}");
+        }
+    }
+    assert_eq!(undo(&mut a, &of_row("x", "NULL")), ["x NULL update v=0"]);
+    assert_eq!(undo(&mut a, &of_row("t", "Gone")), ["t 'gone' delete"]);
+    assert!(a.replica.undo(&of_row("p", "1"), false).is_err());
+}
+
 #[test]
 fn up_to_a_time() {
     let world = World::new();
