@@ -9,6 +9,7 @@ use super::get;
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::HashMap;
+use synqlite_wire::line::is_witness;
 use synqlite_wire::{Id, SiteId};
 
 /// Keys of settings that name a site begin so; its id follows. No policy does.
@@ -17,6 +18,8 @@ pub const SITE: &str = "site\n";
 pub const LONGEST: usize = 64;
 /// So many digits of an id tell sites of one database apart well enough.
 const DIGITS: usize = 8;
+/// Who wrote what a rebuild of a table left in it.
+const REBUILD: &str = "a rebuild";
 
 /// What sites are called.
 #[derive(Clone, Debug, Default)]
@@ -44,14 +47,20 @@ impl SiteNames {
         Ok(SiteNames(names))
     }
 
-    /// Its name, else the first digits of its id.
+    /// Its name, else the first digits of its id. What a rebuild left in a table no site need have written.
     pub fn short(&self, site: SiteId) -> String {
-        self.0.get(&site).cloned().unwrap_or_else(|| digits(site))
+        match is_witness(site) {
+            true => REBUILD.to_owned(),
+            false => self.0.get(&site).cloned().unwrap_or_else(|| digits(site)),
+        }
     }
 
     /// The same in a sentence: `Ann's laptop`, `site 8e31e565`.
     pub fn spoken(&self, site: SiteId) -> String {
-        self.0.get(&site).cloned().unwrap_or_else(|| format!("site {}", digits(site)))
+        match is_witness(site) || self.0.contains_key(&site) {
+            true => self.short(site),
+            false => format!("site {}", digits(site)),
+        }
     }
 
     /// Its name, if it has one.
@@ -85,6 +94,16 @@ fn digits(site: SiteId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use synqlite_wire::line::witness;
+
+    #[test]
+    fn what_a_rebuild_left_is_of_no_site() {
+        let names = SiteNames(HashMap::from([(Id([1; 16]), "phone".to_owned())]));
+        let sites = [Id([1; 16]), Id([2; 16]), witness([3; 8])];
+        assert_eq!(sites.map(|site| names.short(site)), ["phone", "02020202", "a rebuild"]);
+        let spoken = ["phone", "site 02020202", "a rebuild"];
+        assert_eq!(sites.map(|site| names.spoken(site)), spoken);
+    }
 
     #[test]
     fn a_name_is_one_line() {

@@ -9,7 +9,7 @@ pub const ALL: &[Mutant<'_>] = &[
         file: "core/src/track.rs",
         from: "let whole = if there.exists([no])? { whole } else { None };",
         to: "let whole: Option<i64> = None.or(whole.filter(|_| false));",
-        campaign: "wild --all policies",
+        campaign: "wild --all local",
         breaks: "R-MIG-DROP: a table that was local for a time is taken for one that was dropped",
     },
     Mutant {

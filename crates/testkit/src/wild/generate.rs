@@ -2,7 +2,7 @@
 
 use super::migrate::Path;
 use super::regions::{Region, Regions};
-use super::schema::{Role, Schema, Table, quote};
+use super::schema::{Role, Schema, Table, quote, referenced};
 use super::tables;
 use super::writes::{Move, Writer};
 use super::{Action, History, How, Step};
@@ -181,7 +181,7 @@ impl Draft<'_> {
     fn own(&mut self) -> Option<Own> {
         let has = |region| self.regions.has(region);
         // A foreign key to a table that was made anew may not fit it.
-        let stays = !has(Region::Alter) && !has(Region::Rebuild);
+        let stays = !has(Region::Alter) && !has(Region::Rebuild) && !has(Region::Local);
         let typed = self.on(Region::Spelled);
         if !stays || !typed && !self.r.one_in(4) {
             return None;
@@ -259,6 +259,17 @@ impl Draft<'_> {
             }
         };
         Some((key, values[r.index(values.len())].to_owned()))
+    }
+
+    /// A table on which no other depends is local from now on, or none is.
+    fn local(&mut self, schema: &Schema) -> Action {
+        let alone = |(no, t): &(&usize, &Table)| {
+            !referenced(schema, **no, None) && !schema.keys().any(|other| t.refers_to(*other))
+        };
+        let alone: Vec<&Table> = schema.iter().filter(alone).map(|(_, t)| t).collect();
+        let drawn = alone.get(self.r.index(2 * alone.len().max(1)));
+        let name = drawn.map_or(String::new(), |t| t.name.clone());
+        Action::Policy("local_tables".to_owned(), name)
     }
 
     fn steps(&mut self) {
@@ -389,6 +400,7 @@ impl Draft<'_> {
                 let on = if self.r.one_in(2) { "ON" } else { "OFF" };
                 Action::Pragma(format!("PRAGMA recursive_triggers = {on}"))
             }
+            9 | 10 if self.regions.has(Region::Local) => self.local(&schema),
             7 if self.regions.has(Region::File) => Action::Pragma("VACUUM".to_owned()),
             8 if self.regions.has(Region::Triggers) => Action::Retrigger(self.r.one_in(3)),
             6 if self.regions.has(Region::Restore) => match self.backed[site].clone() {

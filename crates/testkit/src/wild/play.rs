@@ -283,7 +283,17 @@ impl<'a> Player<'a> {
             })?;
         }
         self.write_waiting(None)?;
-        if oracle::stops_halfway(self) {
+        if self.history.regions.has(Region::Local) {
+            // Whoever says so has seen all that was said before.
+            oracle::settle(self, last + 10_000)?;
+            last += 60_000;
+            self.live().iter().for_each(|&n| self.sites[n].env.set(last));
+            if let Some(&n) = self.live().first() {
+                self.policy(n, "local_tables", "")?;
+            }
+            oracle::settle(self, last + 10_000)?;
+            last += 60_000;
+        } else if oracle::stops_halfway(self) {
             oracle::settle(self, last + 10_000)?;
             oracle::compare_alike(self)?;
             last += 60_000;

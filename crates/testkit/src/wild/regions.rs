@@ -50,6 +50,8 @@ pub enum Region {
     Twice,
     /// Rows that each site numbers for itself (R-OWN).
     Numbers,
+    /// Tables that are not replicated for a time.
+    Local,
 }
 
 /// All of them, with their names.
@@ -76,6 +78,7 @@ pub const ALL: &[(&str, Region)] = &[
     ("few", Region::Few),
     ("twice", Region::Twice),
     ("numbers", Region::Numbers),
+    ("local", Region::Local),
 ];
 
 /// Which of them a history contains.
@@ -95,11 +98,12 @@ impl Regions {
     }
 
     /// About half of these, each history others, and those that are in `always`. Whether rows are numbered
-    /// for each site is drawn apart, one time in four: histories without that are what they were before.
+    /// for each site, or tables local for a time, is drawn apart, one time in four: histories without that are
+    /// what they were before.
     pub fn draw(&self, r: &mut Random, apart: &mut Random, always: &Regions) -> Regions {
         let drawn = self.0.iter().copied().filter(|region| {
             let drawn = match region {
-                Region::Numbers => apart.one_in(4),
+                Region::Numbers | Region::Local => apart.one_in(4),
                 _ => r.one_in(2),
             };
             drawn || always.has(*region)
