@@ -55,7 +55,7 @@ pub fn parts(
         return Err(Error::Unmerged);
     }
     let lookup = Lookup { conn, meta, catalog };
-    let wanted = wanted.with_owed(conn, catalog)?;
+    let wanted = wanted.with_owed(conn, meta, catalog)?;
     let absent = registry::absent(conn, catalog)?;
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
     let shapes = tables.iter().map(|t| shape(t)).collect();

@@ -55,11 +55,13 @@ impl Wanted {
         Wanted { base: base.clone(), after, ..Wanted::default() }
     }
 
-    /// With the tables that are owed.
-    pub fn with_owed(&self, conn: &Connection, catalog: &Catalog) -> Result<Wanted> {
-        let mut wanted = self.clone();
-        for (table, since) in owed(conn)?.into_iter().filter(|_| self.for_place) {
-            if let Some(position) = catalog.position_of_no(table).filter(|_| since > self.after) {
+    /// With the tables that are owed. Where it is not known what the place was sent, the clock that it has of this
+    /// site tells.
+    pub fn with_owed(&self, conn: &Connection, meta: &Meta, catalog: &Catalog) -> Result<Wanted> {
+        let (mut wanted, there) = (self.clone(), self.base.get(meta.site));
+        for (table, (since, clock)) in owed(conn)?.into_iter().filter(|_| self.for_place) {
+            let lacks = since > self.after && (self.after > 0 || there < clock);
+            if let Some(position) = catalog.position_of_no(table).filter(|_| lacks) {
                 let name = catalog.tables[position].canonical.clone();
                 wanted.tables.insert(name, VersionVector::default());
             }
@@ -98,21 +100,23 @@ pub fn lose(conn: &Connection, meta: &Meta, table: u32, column: Option<u32>) -> 
     save(conn, meta, &gaps)
 }
 
-/// Takes note that a table is in sight again since a position: a place may lack what was written to it before it
-/// was out of sight, so each gets all of it once.
-pub fn owe(conn: &Connection, table: u32, since: i64) -> Result<()> {
+/// Takes note that a table is in sight again as of now: a place may lack what was written to it before it was out
+/// of sight, so each gets all of it once.
+pub fn owe(conn: &Connection, meta: &Meta, table: u32) -> Result<()> {
     let mut owed = owed(conn)?;
-    owed.insert(table, since);
-    let lines: Vec<_> = owed.iter().map(|(table, since)| format!("{table} {since}")).collect();
-    meta::set(conn, "owed", lines.join("\n"))
+    owed.insert(table, (meta.local_seq, meta.clock));
+    let line =
+        |(table, (since, clock)): (&u32, &(i64, Hlc))| format!("{table} {since} {}", clock.0);
+    meta::set(conn, "owed", owed.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// By table, since which position.
-fn owed(conn: &Connection) -> Result<BTreeMap<u32, i64>> {
+/// By table, since which position and which clock of this site.
+fn owed(conn: &Connection) -> Result<BTreeMap<u32, (i64, Hlc)>> {
     let text: String = meta::get(conn, "owed")?.unwrap_or_default();
     let line = |line: &str| {
-        let (table, since) = line.split_once(' ')?;
-        Some((table.parse().ok()?, since.parse().ok()?))
+        let mut words = line.split(' ');
+        let table = words.next()?.parse().ok()?;
+        Some((table, (words.next()?.parse().ok()?, Hlc(words.next()?.parse().ok()?))))
     };
     Ok(text.lines().filter_map(line).collect())
 }

@@ -113,7 +113,7 @@ fn bring_back(work: &mut Work<'_>) -> Result<()> {
             // Else no batch would be news to them.
             meta.tick(*now_ms);
             meta.local_seq += 1;
-            gaps::owe(conn, no, meta.local_seq)?;
+            gaps::owe(conn, meta, no)?;
         }
     }
     Ok(())

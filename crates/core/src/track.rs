@@ -41,8 +41,10 @@ pub struct Stale {
     pub again: BTreeMap<u32, Hlc>,
     /// Numbers of columns that may have been dropped and added again since.
     pub anew: BTreeSet<u32>,
-    /// Whether the table was made anew, so that its rows may be elsewhere.
+    /// Whether what was written since may not have been noted: the table was made anew, or has no triggers.
     pub gap: bool,
+    /// Whether the table was made anew, so that its rows may be elsewhere.
+    pub rebuilt: bool,
     /// Whether the triggers are there all the same, so that the journal tells what was written.
     pub noted: bool,
     /// Whether the primary key is another.
@@ -98,7 +100,8 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         // Dropping a table takes its triggers along, and rebuilding one under its name too, unless
         // they are made again.
         let noted = !["insert", "update", "delete"].iter().any(missing);
-        let gap = !noted || anew.contains(&tracked.table.name.to_ascii_lowercase());
+        let rebuilt = anew.contains(&tracked.table.name.to_ascii_lowercase());
+        let gap = !noted || rebuilt;
         let mut fit = !before_ours.contains(&tracked.table.name.to_ascii_lowercase());
         for (name, sql) in capture::objects(&tracked) {
             fit &= match present.get(&name) {
@@ -118,6 +121,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
                     again,
                     anew: BTreeSet::new(),
                     gap,
+                    rebuilt,
                     noted,
                     rekeyed,
                     referring_anew,

@@ -11,6 +11,7 @@ use crate::schema::Table;
 use crate::settings::renamed::TableNames;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, GroupState, RowState, Stored, overlay};
+use crate::track;
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
@@ -264,8 +265,12 @@ pub(super) fn keep(
         news = true;
         let state = RowState { header, groups: vec![] };
         let place = found.map(|stored| (stored.entry, stored.loc));
-        let (entry, loc) = place.unwrap_or((None, None));
-        let loc = loc.filter(|_| header.alive());
+        let (entry, mut loc) = place.unwrap_or((None, None));
+        if !header.alive() && loc.is_some() {
+            // Where the table is only out of sight, the row goes when that is over.
+            let whole = track::missed(conn)?.get(&t.no).copied().flatten();
+            loc = loc.filter(|_| whole.is_some());
+        }
         let stored = Stored { entry, rid: change.rid.clone(), loc, local_seq, state };
         state::put(conn, meta, t, &stored, Some(local_seq))?;
     }

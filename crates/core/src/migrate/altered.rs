@@ -142,7 +142,7 @@ impl<'s> Altered<'s> {
         self.stale.get(&t.no)
     }
 
-    /// A table that was made anew, and what its rows showed before.
+    /// A table that was made anew, or of which triggers were gone, and what its rows showed before.
     fn rebuilt(&self, t: &Tracked) -> Option<(&'s Stale, &Sums)> {
         self.of(t).filter(|stale| stale.gap).zip(self.sums.get(&t.no))
     }
@@ -172,7 +172,9 @@ impl<'s> Altered<'s> {
             }
             if let Some((stale, sums)) = self.rebuilt(t) {
                 journal::forget_misplaced(conn, t)?;
-                place::put_back(Lookup { conn, meta, catalog }, t, sums, stale.noted)?;
+                if stale.rebuilt {
+                    place::put_back(Lookup { conn, meta, catalog }, t, sums, stale.noted)?;
+                }
             }
         }
         for (t, halves) in catalog.tables.iter().zip(halves) {

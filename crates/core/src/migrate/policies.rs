@@ -77,8 +77,6 @@ pub(crate) fn take(work: &mut Work<'_>, settings: &[Setting]) -> Result<()> {
         work.settled = false;
         work.policies = settings::load(work.conn)?;
         work.received = true;
-        // What the merge has written until now is no write that nobody noticed.
-        sums::settle(work.conn, &mut work.meta, &work.catalog)?;
         follow_policies(work)?;
         work.received = false;
     }
@@ -88,6 +86,8 @@ pub(crate) fn take(work: &mut Work<'_>, settings: &[Setting]) -> Result<()> {
 /// Catches up with policies that changed.
 pub(crate) fn follow_policies(work: &mut Work<'_>) -> Result<()> {
     let Work { conn, meta, catalog, policies, .. } = work;
+    // What a fold or a merge has written until now is no write that nobody noticed.
+    sums::settle(conn, meta, catalog)?;
     if !policies.enforces_foreign_keys() {
         catalog.tables.iter().try_for_each(|t| state::expand(conn, meta, t, true))?;
     }

@@ -93,9 +93,10 @@ pub(super) fn show(work: &mut Work<'_>, found: Joined, new: bool) -> Result<()> 
     Ok(())
 }
 
-/// Rows of which nothing was ever written but that they are there.
+/// Rows of which nothing was ever written but that they are there, and those that others deleted while the table
+/// was out of sight.
 pub(super) fn unwritten(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Vec<Rid>> {
-    let sql = "SELECT rid FROM synqlite_row WHERE tbl = ?1 AND loc IS NULL AND kind IS NULL";
+    let sql = "SELECT rid FROM synqlite_row WHERE tbl = ?1 AND kind IS NULL";
     let mut statement = conn.prepare(sql)?;
     let mut rows = statement.query([t.no])?;
     let mut found = Vec::new();
@@ -103,7 +104,7 @@ pub(super) fn unwritten(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<V
         let rid =
             state::decode_rid(meta, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
         let stored = state::of(conn, meta, t, &rid)?;
-        if stored.is_some_and(|s| s.state.header.alive()) {
+        if stored.is_some_and(|s| s.state.header.alive() == s.loc.is_none()) {
             found.push(rid);
         }
     }

@@ -186,10 +186,10 @@ fn a_table_that_was_local_for_a_time_keeps_what_was_written() {
         let world = World::new();
         let mut a = world.init(
             "a",
-            "CREATE TABLE t(id TEXT PRIMARY KEY, lo INT); INSERT INTO t VALUES('r', 3), ('s', 4)",
+            "CREATE TABLE t(id TEXT PRIMARY KEY, lo INT); INSERT INTO t VALUES('r', 3), ('s', 4), ('d', 7)",
         );
         let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
-        a.run("UPDATE t SET lo = 1 WHERE id = 'r'");
+        a.run("UPDATE t SET lo = 1 WHERE id = 'r'; DELETE FROM t WHERE id = 'd'");
         b.replica.set_policies(&["local_tables=t".parse().unwrap()]).unwrap();
         b.pull(&mut a);
         a.pull(&mut b);

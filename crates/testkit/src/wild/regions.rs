@@ -108,7 +108,10 @@ impl Regions {
             };
             drawn || always.has(*region)
         });
-        Regions(drawn.collect())
+        let drawn = Regions(drawn.collect());
+        // A table that is renamed while it is local stays so, and what is written to it no trigger notes.
+        let apart = Regions(vec![Region::Alter, Region::Twice, Region::Told]);
+        if drawn.has(Region::Local) { drawn.without(&apart) } else { drawn }
     }
 
     /// Those that are not in `others`.
