@@ -47,8 +47,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "rebuild-noted",
         file: "core/src/track.rs",
-        from: "let gap = !noted || anew.contains(",
-        to: "let gap = !noted || false && anew.contains(",
+        from: "let rebuilt = anew.contains(",
+        to: "let rebuilt = !noted && anew.contains(",
         campaign: "wild --all rebuild,alter,replace",
         breaks: "R-MIG-REBUILD: a table rebuilt with its triggers is not known to be",
     },
