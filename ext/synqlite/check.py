@@ -288,6 +288,7 @@ class Refusals(Case):
             (laptop, "refused", "has no remote called usb. ", ["synqlite_remote_remove('usb')"]),
             (laptop, "refused", "called origin already", ["synqlite_remote_add('origin', 'x.db')"]),
             (laptop, "refused", "cannot be the name of a remote. Use letters", ["synqlite_remote_add('a/b', 'x')"]),
+            (laptop, "refused", "URL of the remote is empty. Use the path", ["synqlite_remote_add('e', '')"]),
             (laptop, "network", "cannot reach the hub at ", ["synqlite_sync('http://127.0.0.1:9/notes')"]),
         ]:
             for call in calls:

@@ -143,6 +143,13 @@ fn a_remote_that_makes_no_sense() {
     let lab = Lab::with_a();
     let db = lab.db("A");
     refused(&lab, &["pull", &db], &["no remote called origin", "synqlite remote add"]);
+    let empty = ["URL of the remote is empty", "file:///path/to/folder/"];
+    for nowhere in ["", " "] {
+        refused(&lab, &["remote", "add", &db, "e", nowhere], &empty);
+        refused(&lab, &["sync", &db, nowhere], &empty);
+        refused(&lab, &["clone", nowhere, &lab.db("new")], &empty);
+    }
+    assert_eq!(lab.json(&["remote", "list", &db])["remotes"], serde_json::json!([]));
     refused(&lab, &["pull", &db, "elsewhere"], &["no database or remote elsewhere"]);
     refused(&lab, &["pull", &db, "ftp://host/x"], &["`ftp` are not supported"]);
     refused(&lab, &["pull", &db, "file://host/x"], &["not the URL of a folder"]);

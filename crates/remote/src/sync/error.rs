@@ -22,6 +22,9 @@ pub enum SyncError {
     /// The target of a clone exists.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
+    /// Neither a path nor a URL.
+    #[error("the path or URL of the remote is empty")]
+    Nowhere,
     /// The path of a folder where a database is expected.
     #[error("{} is a folder", .0.display())]
     IsFolder(PathBuf),
@@ -110,7 +113,7 @@ impl SyncError {
                 format!("Update synqlite, or remove the remote {name} and add it again")
             }
             SyncError::NoPlace(_) => "Leave out --key-file".into(),
-            SyncError::Scheme { .. } => {
+            SyncError::Nowhere | SyncError::Scheme { .. } => {
                 let bucket = if cfg!(feature = "bucket") {
                     ", or a bucket (s3://bucket/prefix)"
                 } else {

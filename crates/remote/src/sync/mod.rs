@@ -173,6 +173,9 @@ impl Remote {
     /// `s3://BUCKET/PREFIX`.
     /// Nothing is asked yet.
     pub fn open(text: &str, credentials: &Credentials) -> Result<Remote> {
+        if text.trim().is_empty() {
+            return Err(SyncError::Nowhere);
+        }
         // A single letter is a drive of Windows.
         let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| scheme.len() > 1)
         else {
