@@ -31,7 +31,7 @@ pub struct Args {
     /// Begins a round early when so many changes were written here. 1 if absent, at a hub.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     changes: Option<i64>,
-    /// Stops after so many rounds.
+    /// Stops after so many rounds, with the status of the last one: that of its failure, if it failed.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     rounds: Option<u64>,
     /// Merges changes that are stamped more than five minutes ahead of this machine's clock.
@@ -57,11 +57,15 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         if let Some(done) = &done {
             succeeded(round, done, &watch, as_json)?;
         }
-        if let Some(error) = watch.state().error.as_ref().map(ToString::to_string) {
-            failed(round, &error, &watch, as_json)?;
+        if let Some(error) = &watch.state().error {
+            failed(round, error, &watch, as_json)?;
         }
     }
-    Ok(())
+    // Whoever asked for so many rounds wants to know how they ended; whoever stopped it does not.
+    match watch.into_state().error.filter(|_| args.rounds == Some(round)) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
 }
 
 /// One line of JSON a round; for people only what is news.
@@ -78,7 +82,7 @@ fn succeeded(
     if as_json {
         let conflicts = match watch.replica().open_conflicts() {
             Ok(conflicts) => conflicts,
-            Err(e) => return failed(round, &e.to_string(), watch, as_json),
+            Err(e) => return failed(round, &e.into(), watch, as_json),
         };
         let mut line = outcome(done, conflicts, watch.took());
         line["round"] = json!(round);
@@ -90,14 +94,24 @@ fn succeeded(
     }
 }
 
-fn failed(round: u64, what: &str, watch: &Watch<'_, CommandError>, as_json: bool) -> Result<()> {
+/// With JSON, `error` is the whole text, and beside it stands what the document of a failure has.
+fn failed(
+    round: u64,
+    error: &CommandError,
+    watch: &Watch<'_, CommandError>,
+    as_json: bool,
+) -> Result<()> {
+    let what = error.to_string();
     terminal::complain(&format!("round {round}: {what}"));
-    if !as_json {
+    let Some(mut line) = error.json().filter(|_| as_json).map(|mut told| told["error"].take())
+    else {
         return Ok(());
-    }
-    let (state, what) = (watch.state(), what.strip_prefix("error: ").unwrap_or(what));
-    let line =
-        json!({"round": round, "error": what, "online": state.online, "pending": state.pending});
+    };
+    let state = watch.state();
+    line["round"] = json!(round);
+    line["error"] = json!(what.strip_prefix("error: ").unwrap_or(&what));
+    line["online"] = json!(state.online);
+    line["pending"] = json!(state.pending);
     terminal::print(&line.to_string())
 }
 

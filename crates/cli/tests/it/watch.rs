@@ -63,6 +63,36 @@ fn it_survives_a_remote_that_is_away() {
     child.wait().unwrap();
 }
 
+#[test]
+fn a_last_round_that_failed_is_told_as_sync_tells_it() {
+    let lab = Lab::with_a();
+    let (a, away) = (lab.db("A"), "http://127.0.0.1:9/x");
+    let run = |args: &[&str]| crate::support::synqlite(&[args, &["--json"]].concat());
+    let (sync, watch) = (run(&["sync", &a, away]), run(&["watch", &a, away, "--rounds", "1"]));
+    assert_eq!((sync.status.code(), watch.status.code()), (Some(4), Some(4)));
+    let told = |out: &[u8]| serde_json::from_slice::<Value>(out).expect("one document");
+    let (document, mut line) = (told(&sync.stdout)["error"].take(), told(&watch.stdout));
+    for field in ["code", "status", "message", "hint", "object"] {
+        assert_eq!(line[field], document[field], "{line}");
+    }
+    let text = |field: &Value| field.as_str().expect("a text").to_owned();
+    let whole = format!("{}. {}", text(&document["message"]), text(&document["hint"]));
+    assert_eq!((text(&line["error"].take()), &line["round"]), (whole, &1.into()), "{line}");
+}
+
+#[test]
+fn a_round_that_failed_before_the_last_is_no_failure() {
+    let lab = Lab::with_a_and_b();
+    std::fs::rename(lab.db("A"), lab.db("away")).unwrap();
+    let mut child = watch(&[&lab.db("B"), "--every", "500ms", "--rounds", "8"]);
+    let mut rounds = lines(&mut child);
+    assert_eq!(rounds.next().unwrap()["code"], "refused");
+    std::fs::rename(lab.db("away"), lab.db("A")).unwrap();
+    let last = rounds.last().unwrap();
+    assert!(last["merged"].is_object(), "{last}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 /// What is there and no replica is not going to be one.
 #[test]
 fn it_refuses_what_is_no_replica() {

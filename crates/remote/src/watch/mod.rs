@@ -192,6 +192,11 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
         &self.state
     }
 
+    /// Where it stood when nobody watches any more.
+    pub fn into_state(self) -> State<E> {
+        self.state
+    }
+
     /// Time that the last round took that succeeded.
     pub fn took(&self) -> Duration {
         self.took
