@@ -622,7 +622,7 @@ class Command(Case):
         for call, command in [
             ("status()", "status"), ("digest()", "digest"), ("verify()", "verify"), ("policy()", "policy"),
             ("remotes()", "remote list"), ("conflicts()", "conflicts"), ("conflicts(1)", "conflicts --closed"),
-            ("log()", "log"), ("log(2)", "log --limit 2"),
+            ("log()", "log"), ("log(2)", "log --limit 2"), ("log(0)", "log --limit 0"),
             ("log('{\"table\": \"person\", \"row\": \"1\"}')", "log --table person --row 1"),
         ]:
             with self.subTest(call):

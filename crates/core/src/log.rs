@@ -31,8 +31,8 @@ pub struct LogQuery {
     pub table: Option<String>,
     /// Only the row with this primary key, written as in SQL; text with or without its quotes.
     pub row: Option<String>,
-    /// At most so many entries; 0 for all.
-    pub limit: usize,
+    /// At most so many entries; all if absent.
+    pub limit: Option<usize>,
 }
 
 /// A change of one row at one time.
@@ -131,14 +131,14 @@ struct Entry {
 
 /// The newest entries found so far.
 struct Newest {
-    limit: usize,
+    limit: Option<usize>,
     entries: BTreeMap<Key, Entry>,
 }
 
 impl Newest {
     /// The oldest entry, which goes when a newer one comes; none as long as there is room.
     fn oldest(&self) -> Option<&Key> {
-        let full = self.limit > 0 && self.entries.len() >= self.limit;
+        let full = self.limit.is_some_and(|limit| self.entries.len() >= limit);
         self.entries.first_key_value().filter(|_| full).map(|(key, _)| key)
     }
 
@@ -161,7 +161,7 @@ impl Newest {
                 self.entries.insert(key, entry);
             }
         }
-        if self.limit > 0 && self.entries.len() > self.limit {
+        if self.limit.is_some_and(|limit| self.entries.len() > limit) {
             self.entries.pop_first();
         }
     }

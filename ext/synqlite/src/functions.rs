@@ -241,7 +241,7 @@ fn log(call: &Call<'_, '_>) -> Result<Json> {
     let limit = usize::try_from(call.number(0)?.unwrap_or(100))
         .map_err(|_| usage("a limit is no negative number"))?;
     let owned = |key| call.option(key).map(|text| text.map(str::to_owned));
-    let query = LogQuery { table: owned("table")?, row: owned("row")?, limit };
+    let query = LogQuery { table: owned("table")?, row: owned("row")?, limit: Some(limit) };
     let replica = call.replica(Reads)?;
     Ok(answer::log(&replica.log(&query)?, &replica.site_names()?))
 }

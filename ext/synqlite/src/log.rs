@@ -17,8 +17,7 @@ impl Rows for Log {
         kind TEXT, columns TEXT, name TEXT, schema HIDDEN)";
 
     fn rows(replica: &Replica) -> Result<Vec<Vec<Value>>> {
-        let all = LogQuery { table: None, row: None, limit: usize::MAX };
-        let (entries, sites) = (replica.log(&all)?, replica.site_names()?);
+        let (entries, sites) = (replica.log(&LogQuery::default())?, replica.site_names()?);
         let row = entries.iter().map(|e| {
             let columns: Map<String, Json> = e
                 .columns

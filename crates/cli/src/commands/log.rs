@@ -26,7 +26,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Report> {
-    let query = LogQuery { table: args.table.clone(), row: args.row.clone(), limit: args.limit };
+    let (table, row) = (args.table.clone(), args.row.clone());
+    let query = LogQuery { table, row, limit: Some(args.limit) };
     let replica = open(&args.db)?;
     let (entries, sites) = (replica.log(&query)?, replica.site_names()?);
     let line = |e: &LogEntry| {
@@ -40,6 +41,10 @@ pub fn run(args: &Args) -> Result<Report> {
         line.trim_end().to_owned()
     };
     let lines: Vec<_> = entries.iter().map(line).collect();
-    let text = if lines.is_empty() { "no changes".to_owned() } else { lines.join("\n") };
+    let text = match lines.as_slice() {
+        [] if args.limit == 0 => "none of the changes, as the limit is 0".to_owned(),
+        [] => "no changes".to_owned(),
+        lines => lines.join("\n"),
+    };
     Ok(Report::new(answer::log(&entries, &sites), text))
 }

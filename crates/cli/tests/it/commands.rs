@@ -272,6 +272,8 @@ fn log_is_newest_first_and_can_be_narrowed() {
     let tables = one["entries"].as_array().unwrap().iter();
     assert!(tables.clone().count() > 0 && tables.clone().all(|e| e["table"] == "todo"), "{one}");
     assert!(lab.text(&["log", &lab.db("A"), "--limit", "1"]).contains("update person 2"));
+    assert_eq!(lab.json(&["log", &lab.db("A"), "--limit", "0"])["entries"], json!([]));
+    assert!(lab.text(&["log", &lab.db("A"), "--limit", "0"]).starts_with("none of the changes"));
     assert!(lab.refused(&["log", &lab.db("A"), "--table", "tood"]).contains("tood"));
 }
 

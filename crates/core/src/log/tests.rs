@@ -17,7 +17,7 @@ fn all(site: &Site) -> Vec<String> {
     lines(site, LogQuery::default())
 }
 
-fn of(row: &str, limit: usize) -> LogQuery {
+fn of(row: &str, limit: Option<usize>) -> LogQuery {
     LogQuery { row: Some(row.into()), limit, ..LogQuery::default() }
 }
 
@@ -100,16 +100,16 @@ fn queries_choose_table_row_and_number() {
     site.replica.fold().unwrap();
     let table = |name: &str| LogQuery { table: Some(name.into()), ..LogQuery::default() };
     assert_eq!(lines(&site, table("L")), ["l '3' insert id='3'"]);
-    assert_eq!(lines(&site, LogQuery { limit: 1, ..table("t") }), ["t 3 update y=1"]);
+    assert_eq!(lines(&site, LogQuery { limit: Some(1), ..table("t") }), ["t 3 update y=1"]);
     let row = lines(&site, LogQuery { row: Some("3".into()), ..table("t") });
     assert_eq!(row, ["t 3 update y=1", "t 3 insert id=3 x=3"]);
     assert_eq!(lines(&site, LogQuery { row: Some("4".into()), ..table("t") }).len(), 1);
     // An integer key is compared with a text as a number.
     for three in ["'3'", "3"] {
-        assert_eq!(lines(&site, of(three, 0)).len(), 5);
+        assert_eq!(lines(&site, of(three, None)).len(), 5);
     }
-    assert_eq!(lines(&site, of("it's", 0)), ["k 'it's' insert id='it's' x=0"]);
-    let error = site.replica.log(&of("none", 0)).unwrap_err();
+    assert_eq!(lines(&site, of("it's", None)), ["k 'it's' insert id='it's' x=0"]);
+    let error = site.replica.log(&of("none", None)).unwrap_err();
     assert_eq!(error.to_string(), "no change concerns a row with the key none");
     let error = site.replica.log(&table("nothing")).unwrap_err();
     assert!(matches!(error, Error::NoTable { name, .. } if name == "nothing"));
@@ -133,8 +133,8 @@ fn limits_cut_the_log() {
         site.run("UPDATE t SET x = 0 WHERE id > 8; INSERT INTO t(x) VALUES (9); DELETE FROM k WHERE id = 1");
         let whole = all(&site);
         assert!(whole.len() > 30, "{whole:#?}");
-        for limit in 1..whole.len() + 2 {
-            let cut = lines(&site, LogQuery { limit, ..LogQuery::default() });
+        for limit in 0..whole.len() + 2 {
+            let cut = lines(&site, LogQuery { limit: Some(limit), ..LogQuery::default() });
             assert_eq!(cut, whole[..limit.min(whole.len())], "limit {limit}");
         }
     }
@@ -221,9 +221,9 @@ fn a_history_keeps_every_change() {
         "t 1 insert id=1 x='first' y=NULL",
     ];
     assert_eq!(all(&site), want);
-    assert_eq!(lines(&site, of("2", 0)), want[3..7]);
-    assert_eq!(lines(&site, of("2", 3)), want[3..6]);
-    let row = |row: &str| lines(&site, LogQuery { table: Some("t".into()), ..of(row, 1) });
+    assert_eq!(lines(&site, of("2", None)), want[3..7]);
+    assert_eq!(lines(&site, of("2", Some(3))), want[3..6]);
+    let row = |row: &str| lines(&site, LogQuery { table: Some("t".into()), ..of(row, Some(1)) });
     assert_eq!(row("3"), want[1..2]);
 }
 

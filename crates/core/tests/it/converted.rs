@@ -402,7 +402,7 @@ fn a_key_like_that_of_a_row_which_an_ignored_update_met() {
         assert_eq!(site.rows("SELECT k, l, w FROM t ORDER BY w"), ["2|01|met it", "1|1|went"]);
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
-    let query = LogQuery { table: None, row: Some("1, '1'".into()), limit: 9 };
+    let query = LogQuery { table: None, row: Some("1, '1'".into()), limit: Some(9) };
     let told = a.replica.log(&query).unwrap().into_iter().map(|e| (e.site, e.change.name()));
     let want = [(b.replica.site(), "update"), (a.replica.site(), "insert")];
     assert_eq!(told.collect::<Vec<_>>(), want, "it is the row that it was");

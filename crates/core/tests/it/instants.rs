@@ -160,8 +160,10 @@ fn what_came_to_a_place_in_one_instant_is_told_from_what_was_there() {
            UPDATE t SET c=8 WHERE k=6; COMMIT");
     b.run("UPDATE t SET x='of b' WHERE k=6");
     settle(&mut a, &mut b);
-    let log =
-        b.replica.log(&LogQuery { table: None, row: Some("0".to_owned()), limit: 99 }).unwrap();
+    let log = b
+        .replica
+        .log(&LogQuery { table: None, row: Some("0".to_owned()), limit: Some(99) })
+        .unwrap();
     assert!(
         log.iter()
             .all(|entry| entry.columns.iter().all(|(c, _)| c != "c")
@@ -202,8 +204,10 @@ fn a_number_that_another_row_has_left_is_nobody_s() {
         }
         for site in [&mut a, &mut b] {
             let deleted = |site: &Site| {
-                let log =
-                    site.replica.log(&LogQuery { table: None, row: None, limit: 99 }).unwrap();
+                let log = site
+                    .replica
+                    .log(&LogQuery { table: None, row: None, limit: Some(99) })
+                    .unwrap();
                 log.iter().filter(|entry| entry.change == Change::Delete).count()
             };
             let before = deleted(site);

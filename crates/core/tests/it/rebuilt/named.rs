@@ -87,7 +87,7 @@ fn mig_rebuild_a_key_that_an_update_gave_up_names_no_row() {
          DROP TABLE t; ALTER TABLE x RENAME TO t",
     );
     b.replica.fold().unwrap();
-    let query = LogQuery { table: None, row: Some("'9z'".into()), limit: 9 };
+    let query = LogQuery { table: None, row: Some("'9z'".into()), limit: Some(9) };
     let by = b.replica.log(&query).unwrap().into_iter().map(|entry| entry.site);
     assert_eq!(by.collect::<Vec<_>>(), [a.replica.site(); 2], "nobody wrote it here");
     a.pull(&mut b);

@@ -102,7 +102,7 @@ fn mig_rebuild_by_hand_and_an_upsert() {
     settle(&mut a, &mut b);
     let written = |a: &Site| {
         let (table, row) = (Some("t".to_owned()), Some("4".to_owned()));
-        a.replica.log(&LogQuery { table, row, limit: 0 }).unwrap()
+        a.replica.log(&LogQuery { table, row, limit: None }).unwrap()
     };
     let before = written(&a);
     a.run("INSERT INTO t VALUES(4, 5, 'a') ON CONFLICT(u) DO UPDATE SET w = excluded.w");
