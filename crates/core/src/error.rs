@@ -1,6 +1,7 @@
 //! What can go wrong, on which object, and what to do about it.
 
 use crate::describe::the_row;
+use rusqlite::ffi::SQLITE_READONLY_DBMOVED;
 use synqlite_view::policy::BadPolicy;
 use synqlite_wire::units::count;
 use synqlite_wire::{DatabaseId, InvalidDelta, SiteId};
@@ -29,6 +30,9 @@ pub enum Error {
     /// The database cannot be written.
     #[error("{0} cannot be written: it, or its folder, is read-only")]
     ReadOnly(String),
+    /// At its path there is another file by now, or none.
+    #[error("{0} was moved, removed or replaced while it was in use")]
+    Moved(String),
     /// Another program keeps the database locked.
     #[error("{0} is locked by another program")]
     Locked(String),
@@ -256,6 +260,10 @@ impl Error {
                  wrong, REINDEX makes it anew"
                 .into(),
             Error::ReadOnly(_) => "Make the file and its folder writable".into(),
+            Error::Moved(_) => {
+                "Look what is at that path now, and run the command again on the file that is meant"
+                    .into()
+            }
             Error::Locked(_) => "Try again when the other program has finished".into(),
             Error::Unmerged => "Run the command again: it goes on with them".into(),
             Error::Io { .. } => {
@@ -356,16 +364,17 @@ impl Error {
         use rusqlite::ErrorCode as Code;
         let Error::Sqlite(error) = self else { return self };
         let name = path.display().to_string();
+        let code = error.sqlite_error().map_or(0, |e| e.extended_code);
         match error.sqlite_error_code() {
             Some(Code::NotADatabase) => Error::NotADatabase(name),
             Some(Code::DatabaseCorrupt) => Error::Malformed { path: name, why: error.to_string() },
+            Some(Code::ReadOnly) if code == SQLITE_READONLY_DBMOVED => Error::Moved(name),
             Some(Code::ReadOnly | Code::PermissionDenied) => Error::ReadOnly(name),
             Some(Code::CannotOpen) if !path.exists() => Error::NoDatabase(name),
             Some(Code::CannotOpen) => Error::ReadOnly(name),
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => Error::Locked(name),
             Some(Code::DiskFull) => Error::DiskFull(name),
             Some(Code::SystemIoFailure) => {
-                let code = error.sqlite_error().map_or(0, |e| e.extended_code);
                 Error::Io { path: name, why: format!("{error} (code {code})") }
             }
             _ => Error::Sqlite(error),
@@ -393,6 +402,9 @@ mod tests {
                 "{said}"
             );
         }
+        let said = told(ffi::SQLITE_READONLY_DBMOVED);
+        assert!(said.starts_with("notes.db was moved, removed or replaced"), "{said}");
+        assert!(told(ffi::SQLITE_READONLY).contains("read-only"));
         assert!(told(ffi::SQLITE_FULL).starts_with("the disk of notes.db, or that of temporary"));
     }
 }

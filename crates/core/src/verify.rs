@@ -69,6 +69,7 @@ impl Replica {
             Err(
                 e @ (Error::Locked(_)
                 | Error::ReadOnly(_)
+                | Error::Moved(_)
                 | Error::NoDatabase(_)
                 | Error::DiskFull(_)),
             ) => return Err(e),

@@ -153,6 +153,7 @@ fn of_engine(e: &EngineError) -> (Kind, Option<String>) {
         E::NoDatabase(path)
         | E::NotADatabase(path)
         | E::ReadOnly(path)
+        | E::Moved(path)
         | E::DiskFull(path)
         | E::Io { path, .. }
         | E::Locked(path)

@@ -131,6 +131,7 @@ fn errors() -> Vec<Error> {
         Error::NotADatabase(db()),
         Error::Malformed { path: db(), why: "database disk image is malformed".into() },
         Error::ReadOnly(db()),
+        Error::Moved(db()),
         Error::Locked(db()),
         Error::DiskFull(db()),
         Error::Io { path: db(), why: "disk I/O error (code 4874)".into() },

@@ -93,6 +93,24 @@ fn a_round_that_failed_before_the_last_is_no_failure() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// What it writes would go to a file that is elsewhere by now. Others than Unix let nobody move it.
+#[cfg(unix)]
+#[test]
+fn it_says_that_its_file_was_moved_away() {
+    let lab = Lab::with_a_and_b();
+    let mut child = watch(&[&lab.db("B"), "--every", "100ms"]);
+    let mut rounds = lines(&mut child);
+    rounds.next().expect("a first round");
+    lab.sql("A", "INSERT INTO note VALUES('news')");
+    std::fs::rename(lab.db("B"), lab.db("moved")).unwrap();
+    let mut failed = rounds.filter(|round| round["code"].is_string());
+    let first = failed.next().expect("it goes on");
+    let message = first["message"].as_str().unwrap_or_default();
+    assert!(message.contains("B.db was moved, removed or replaced"), "{first}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// What is there and no replica is not going to be one.
 #[test]
 fn it_refuses_what_is_no_replica() {
