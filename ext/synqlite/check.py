@@ -39,6 +39,17 @@ class Replicas(Case):
         self.assertTrue(ask(db, "synqlite_deinit()")["removed"])
         self.assertEqual(list(db.iterdump()), before)
 
+    def test_a_failure_is_told_in_parts(self):
+        db = self.replica()
+        self.assertEqual(rows(db, "SELECT synqlite_failure()"), [(None,)])
+        with self.assertRaises(sqlite3.Error) as failed:
+            ask(db, "synqlite_remote_add('a. b', 'x')")
+        error = ask(db, "synqlite_failure()")["error"]
+        self.assertEqual((error["code"], error["status"]), ("refused", 1))
+        self.assertEqual(error["message"], "`a. b` cannot be the name of a remote")
+        self.assertIn("- _ . and begin", error["hint"])
+        self.assertEqual(str(failed.exception), f"synqlite: refused: {error['message']}. {error['hint']}")
+
     def test_init_takes_its_options(self):
         db = self.connect("home.db")
         db.executescript(SCHEMA + "CREATE TABLE log(a); CREATE TABLE cache(a)")

@@ -1,5 +1,5 @@
 //! The functions. Each answers the JSON that the command of its name prints with `--json`, and fails with a text
-//! `synqlite: KIND: what happened. What to do`.
+//! `synqlite: KIND: what happened. What to do`, which `synqlite_failure` gives in parts.
 
 use crate::call::Use::{Reads, Writes};
 use crate::call::{Call, Result, usage};
@@ -9,7 +9,7 @@ use rusqlite::{Connection, Error};
 use serde_json::{Value as Json, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use synqlite_core::{InitOptions, LogQuery, Policy, Replica, Verb};
 use synqlite_front::answer::{self, State};
@@ -48,24 +48,42 @@ const FUNCTIONS: &[Function] = &[
 /// synchronize what it likes.
 pub fn register(db: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
-    let waits = Arc::new(Waits::default());
+    let (waits, last) = (Arc::new(Waits::default()), Arc::new(Last::default()));
     for &(name, most, options, run) in FUNCTIONS {
-        let waits = waits.clone();
+        let (waits, last) = (waits.clone(), last.clone());
         db.create_scalar_function(name, -1, flags, move |ctx| {
-            answered(ctx, |ctx| run(&Call::read((ctx, &waits), most, options)?))
+            answered(ctx, &last, |ctx| run(&Call::read((ctx, &waits), most, options)?))
         })?;
     }
-    Ok(())
+    db.create_scalar_function("synqlite_failure", 0, flags, move |_| Ok(last.get()))
+}
+
+/// The last failure on a connection, as the document that the command prints: one text has no mark where what
+/// happened ends and what to do begins.
+#[derive(Default)]
+struct Last(Mutex<Option<String>>);
+
+impl Last {
+    fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, failure: &Failure) {
+        let document = failure.json().to_string();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(document);
+    }
 }
 
 /// The answer of a call, or its failure as SQLite tells it. No panic may cross into the program.
 fn answered(
     ctx: &Context<'_>,
+    last: &Last,
     run: impl FnOnce(&Context<'_>) -> Result<Json>,
 ) -> rusqlite::Result<String> {
-    guarded(|| run(ctx))
-        .map(|json| json.to_string())
-        .map_err(|failure| Error::UserFunctionError(told(&failure).into()))
+    guarded(|| run(ctx)).map(|json| json.to_string()).map_err(|failure| {
+        last.set(&failure);
+        Error::UserFunctionError(told(&failure).into())
+    })
 }
 
 /// A panic is a failure of its own kind.

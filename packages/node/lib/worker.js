@@ -14,6 +14,8 @@ const DEFAULT_WAIT = 60;
 
 let db;
 
+const lastFailure = () => db.prepare('SELECT synqlite_failure() AS failure').get().failure;
+
 /** Reading the schema meets locks too, before any function of the extension runs. */
 const wait = (seconds) => db.exec(`PRAGMA busy_timeout = ${Math.round(seconds * 1000)}`);
 
@@ -63,6 +65,6 @@ parentPort.on('message', ({ id, method, value }) => {
   try {
     parentPort.postMessage({ id, value: methods[method](value) });
   } catch (error) {
-    parentPort.postMessage({ id, failure: told(error, path) });
+    parentPort.postMessage({ id, failure: told(error, path, lastFailure) });
   }
 });

@@ -115,12 +115,14 @@ class Extension:
         sql = f"SELECT synqlite_{function}({', '.join('?' * len(given))})"
         try:
             connection = _connect(path, self._file, self._timeout)
-            try:
-                answer: Json = json.loads(connection.execute(sql, given).fetchone()[0])
-            finally:
-                connection.close()
         except sqlite3.Error as e:
             raise _error(e, path) from e
+        try:
+            answer: Json = json.loads(connection.execute(sql, given).fetchone()[0])
+        except sqlite3.Error as e:
+            raise _error(e, path, connection) from e
+        finally:
+            connection.close()
         return answer
 
 
@@ -141,7 +143,7 @@ class Connection:
             sql = "SELECT synqlite_wait(?, ?, ?)"
             answer: Json = json.loads(self.sqlite.execute(sql, (seconds, remote, options)).fetchone()[0])
         except sqlite3.Error as e:
-            raise _error(e, self._path) from e
+            raise _error(e, self._path, self.sqlite) from e
         return answer
 
     def mark(self) -> object:
@@ -195,13 +197,26 @@ def _given(**options: Optional[str]) -> Json:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _error(e: sqlite3.Error, path: str) -> Error:
+def _error(e: sqlite3.Error, path: str, connection: Optional[sqlite3.Connection] = None) -> Error:
     """What failed. Errors of the extension are `synqlite: CODE: WHAT. HINT`; others are SQLite's own."""
     text = str(e)
     told = re.fullmatch(r"synqlite: (\w+): (.*)", text, re.DOTALL)
     code, text = told.groups() if told else ("refused", text)
+    if told and connection and (document := _document(connection, text)):
+        return of_document(document)
     what, _, hint = text.rpartition(". ")
     about = path if path != _MEMORY and path in text else None
     return of_document(
         {"code": code, "message": what or hint, "hint": hint if what else None, "object": about}
     )
+
+
+def _document(connection: sqlite3.Connection, text: str) -> Optional[Json]:
+    """The failure of this text in parts. None if the extension is of an earlier release, or there is another."""
+    try:
+        (told,) = connection.execute("SELECT synqlite_failure()").fetchone()
+    except sqlite3.Error:
+        return None
+    error: Json = json.loads(told)["error"] if told else {}
+    parts = [part for part in (error.get("message"), error.get("hint")) if part]
+    return error if ". ".join(parts) == text else None

@@ -116,6 +116,25 @@ class Errors(Sites):
         self.assertIn("absent.key", str(absent.exception))
         self.assertEqual(home.remotes(), ())
 
+    def test_a_full_stop_within_a_sentence_does_not_end_it(self) -> None:
+        home = self.init("home.db")
+        with self.assertRaises(synqlite.RefusedError) as refused:
+            home.add_remote("a. b", "x")
+        e = refused.exception
+        self.assertEqual(e.message, "`a. b` cannot be the name of a remote")
+        self.assertEqual(e.hint, "Use letters, digits and - _ . and begin with a letter or a digit")
+        nowhere = str(self.dir / "A. B.db")
+        with self.assertRaises(synqlite.RefusedError) as absent:
+            home.sync(nowhere)
+        self.assertEqual(absent.exception.message, f"there is no database or remote {nowhere}")
+
+    def test_an_empty_remote(self) -> None:
+        home = self.init("home.db")
+        with self.assertRaises(synqlite.RefusedError) as refused:
+            home.add_remote("e", "")
+        self.assertIn("is empty", refused.exception.message)
+        self.assertEqual(home.remotes(), ())
+
     def test_errors_travel_between_processes(self) -> None:
         with self.assertRaises(synqlite.RefusedError) as refused:
             self.open(self.database("plain.db"))
