@@ -35,8 +35,8 @@ _log = logging.getLogger("synqlite")
 def open(path: Path, *, timeout: float = TIMEOUT, backend: Optional[Name] = None) -> Replica:
     """The replica in a file. It fails if the file is none.
 
-    `timeout` is for how many seconds a file is waited for that another connection has locked. `backend` says
-    "extension" or "command"; the better one that works here if absent.
+    `timeout` is for how many seconds, rounded up to whole ones, a file is waited for that another connection
+    has locked. `backend` says "extension" or "command"; the better one that works here if absent.
     """
     replica = Replica(path, _choice.choose(backend, timeout))
     replica.status()
