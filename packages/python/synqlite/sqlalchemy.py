@@ -14,7 +14,12 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Optional
 
-from sqlalchemy import Engine
+try:
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.exc import MissingGreenlet
+    from sqlalchemy.orm import Session
+except ImportError as e:
+    raise ImportError(f"synqlite.sqlalchemy needs SQLAlchemy 2.0 or later: {e}") from e
 
 from . import replica as _replica
 from ._backend import Name
@@ -26,19 +31,41 @@ __all__ = ["init", "open"]
 
 def open(engine: Engine, **options: Any) -> Replica:
     """As `synqlite.open`."""
+    _check(engine)
     return _replica.open(_path(engine), **{"backend": _backend(engine), **options})
 
 
 def init(engine: Engine, **options: Any) -> Replica:
     """As `synqlite.init`."""
+    _check(engine)
     return _replica.init(_path(engine), **{"backend": _backend(engine), **options})
+
+
+_ASYNC = "With asyncio pass the engine of a connection: await connection.run_sync(lambda c: init(c.engine))"
+
+
+def _check(engine: object) -> None:
+    if isinstance(engine, Engine):
+        return
+    if any(hasattr(engine, name) for name in ("sync_engine", "sync_connection", "sync_session")):
+        hint = _ASYNC
+    elif isinstance(engine, Connection):
+        hint = "Pass its engine: init(connection.engine)"
+    elif isinstance(engine, Session):
+        hint = "Pass what it is bound to: init(session.get_bind())"
+    else:
+        hint = 'Pass one of a file: init(create_engine("sqlite:///app.db"))'
+    raise UsageError(f"this is no engine of SQLAlchemy: {type(engine).__name__}", hint)
 
 
 def _path(engine: Engine) -> str:
     if engine.dialect.name != "sqlite":
         raise UsageError(f"{engine!r} is no engine of SQLite", "Give one of a file: sqlite:///app.db")
-    with engine.connect() as connection:
-        (_, _, path), *_ = connection.exec_driver_sql("PRAGMA database_list").all()
+    try:
+        with engine.connect() as connection:
+            (_, _, path), *_ = connection.exec_driver_sql("PRAGMA database_list").all()
+    except MissingGreenlet as e:
+        raise UsageError(f"{engine!r} is of an AsyncEngine", _ASYNC) from e
     if not path:
         raise UsageError(f"{engine!r} has a database in memory", "Give one of a file: sqlite:///app.db")
     return str(path)

@@ -57,6 +57,19 @@ for wrong in (create_engine("sqlite://"), create_mock_engine("postgresql://", No
         raise SystemExit(f"{wrong} is no file")
     except synqlite.UsageError as e:
         assert "sqlite:///app.db" in str(e)
+with engine.connect() as connection, Session(engine) as session:
+    for wrong, hint in (
+        (connection, "connection.engine"),
+        (session, "session.get_bind()"),
+        ("sqlite:///home.db", "create_engine"),
+        (type("AsyncEngine", (), {"sync_engine": engine})(), "run_sync"),
+    ):
+        for function in (init, open):
+            try:
+                function(wrong)
+                raise SystemExit(f"{wrong} is no engine")
+            except synqlite.UsageError as e:
+                assert hint in e.hint and type(wrong).__name__ in e.message, e
 import sqlite3, types
 other = types.ModuleType("a driver with a SQLite of its own")
 vars(other).update({n: v for n, v in vars(sqlite3).items() if not n.startswith("__")})
@@ -163,6 +176,17 @@ class Frameworks(unittest.TestCase):
 
     def test_sqlalchemy(self) -> None:
         self.run_program(ALCHEMY)
+
+    def test_sqlalchemy_of_an_earlier_release(self) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            (Path(place) / "sqlalchemy.py").write_text("__version__ = '1.4.54'")
+            done = subprocess.run(
+                [self.python, "-c", "import synqlite.sqlalchemy"],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([place, str(SOURCE)])},
+                capture_output=True,
+                text=True,
+            )
+        self.assertIn("ImportError: synqlite.sqlalchemy needs SQLAlchemy 2.0 or later", done.stderr)
 
     def test_django(self) -> None:
         self.run_program(DJANGO)
