@@ -24,8 +24,11 @@ export function told(error, path, last) {
     return { kind: kinds[number] ?? 'refused', what: `${path}: ${error.message}`, hint: null };
   }
   const [, kind, text] = ours;
-  const { message, hint = null } = inParts(last);
-  if (message !== undefined && (hint ? `${message}. ${hint}` : message) === text) return { kind, what: message, hint };
+  const { message, hint = null, object } = inParts(last);
+  if (message !== undefined && (hint ? `${message}. ${hint}` : message) === text) {
+    const bucket = object?.startsWith('s3://') && "Say { library: 'command' }: the extension reaches no buckets";
+    return { kind, what: message, hint: bucket || hint };
+  }
   const end = text.lastIndexOf('. ');
   if (end < 0) return { kind, what: text, hint: null };
   return { kind, what: text.slice(0, end), hint: text.slice(end + 2) };

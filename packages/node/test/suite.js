@@ -151,6 +151,7 @@ export function suite(library, connect) {
     assert.ok((await synqlite.log(db)).entries.length > 1);
     assert.deepEqual(await synqlite.verify(db, { full: true }), { ok: true, problems: [] });
     await fails(synqlite.removeRemote(db, 'x'), 'refused', /no remote called x/);
+    if (library !== 'command') await fails(synqlite.push(db, 's3://bucket/x'), 'refused', /library: 'command'/);
     const misnamed = await fails(synqlite.addRemote(db, 'a. b', 'x'), 'refused', /`a\. b` cannot/);
     assert.equal(misnamed.hint, 'Use letters, digits and - _ . and begin with a letter or a digit');
     await synqlite.addRemote(db, 'x', pathToFileURL(join(dir, 'store/')));

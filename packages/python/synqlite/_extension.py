@@ -203,6 +203,8 @@ def _error(e: sqlite3.Error, path: str, connection: Optional[sqlite3.Connection]
     told = re.fullmatch(r"synqlite: (\w+): (.*)", text, re.DOTALL)
     code, text = told.groups() if told else ("refused", text)
     if told and connection and (document := _document(connection, text)):
+        if str(document.get("object")).startswith("s3://"):
+            document["hint"] = 'Say backend="command": the extension reaches no buckets'
         return of_document(document)
     what, _, hint = text.rpartition(". ")
     about = path if path != _MEMORY and path in text else None
@@ -212,7 +214,7 @@ def _error(e: sqlite3.Error, path: str, connection: Optional[sqlite3.Connection]
 
 
 def _document(connection: sqlite3.Connection, text: str) -> Optional[Json]:
-    """The failure of this text in parts. None if the extension is of an earlier release, or there is another."""
+    """The failure of this text, in parts. None if the extension is of an earlier release."""
     try:
         (told,) = connection.execute("SELECT synqlite_failure()").fetchone()
     except sqlite3.Error:

@@ -128,6 +128,14 @@ class Errors(Sites):
             home.sync(nowhere)
         self.assertEqual(absent.exception.message, f"there is no database or remote {nowhere}")
 
+    def test_a_bucket_is_left_to_the_command(self) -> None:
+        home = self.init("home.db")
+        if home.backend == "command":
+            return
+        with self.assertRaises(synqlite.RefusedError) as refused:
+            home.sync("s3://bucket/prefix")
+        self.assertIn('backend="command"', refused.exception.hint or "")
+
     def test_an_empty_remote(self) -> None:
         home = self.init("home.db")
         with self.assertRaises(synqlite.RefusedError) as refused:
