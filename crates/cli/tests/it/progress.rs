@@ -58,23 +58,6 @@ fn a_merge_tells_its_rows_as_json_lines() {
     assert!(lines.iter().all(|line| line["seconds"].is_number()), "{told}");
 }
 
-/// Whether it is done at once, where a row may have been written more than once, or in slices, which leave rows
-/// that may belong together to an end that is too little to tell of.
-#[test]
-fn a_fold_tells_of_all_its_rows() {
-    let lab = lab();
-    for (sql, way) in [("", "at once"), ("UPDATE t SET v = v + 1", "in slices")] {
-        lab.sql("A", sql);
-        let (done, told) = lab.json_and_stderr(&["fold", &lab.db("A"), "--progress", "json"]);
-        assert_eq!(done["rows"], ROWS, "{way}");
-        let lines = json_lines(&told);
-        let last = lines.iter().rfind(|line| line["phase"] == "fold");
-        let last = last.unwrap_or_else(|| panic!("{way}: {told}"));
-        let rows = (&last["rows"], &last["total"]);
-        assert_eq!(rows, (&ROWS.into(), &ROWS.into()), "{way}: {told}");
-    }
-}
-
 #[test]
 fn notes_are_lines_of_their_kind() {
     let lab = Lab::new();

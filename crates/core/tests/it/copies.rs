@@ -6,9 +6,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use synqlite_core::{Environment, InitOptions, Phase, Replica, Step, System};
 
-/// Hears how far copies are.
-#[derive(Default)]
-struct Watcher(Mutex<Vec<(u64, Option<u64>)>>);
+/// Hears how far work of a phase is.
+pub struct Watcher(Phase, Mutex<Vec<(u64, Option<u64>)>>);
+
+impl Watcher {
+    pub fn of(phase: Phase) -> Arc<Watcher> {
+        Arc::new(Watcher(phase, Mutex::default()))
+    }
+
+    pub fn steps(&self) -> Vec<(u64, Option<u64>)> {
+        std::mem::take(&mut *self.1.lock().unwrap())
+    }
+}
 
 impl Environment for Watcher {
     fn now_ms(&self) -> i64 {
@@ -24,8 +33,8 @@ impl Environment for Watcher {
     }
 
     fn step(&self, Step { phase, done, total }: Step) {
-        if phase == Phase::Copy {
-            self.0.lock().unwrap().push((done, total));
+        if phase == self.0 {
+            self.1.lock().unwrap().push((done, total));
         }
     }
 }
@@ -48,9 +57,9 @@ fn a_copy_is_what_was_committed_in_every_mode() {
             "WITH RECURSIVE g(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM g WHERE v < 9000) \
              INSERT INTO t SELECT v, hex(randomblob(60)) FROM g",
         );
-        let (to, watcher) = (world.path("copy"), Arc::new(Watcher::default()));
+        let (to, watcher) = (world.path("copy"), Watcher::of(Phase::Copy));
         Replica::open(a.replica.path(), watcher.clone()).unwrap().copy_to(&to).unwrap();
-        let steps = watcher.0.lock().unwrap().clone();
+        let steps = watcher.steps();
         let size = std::fs::metadata(&to).unwrap().len();
         assert!(steps.windows(2).all(|w| w[0].0 < w[1].0), "{mode}: {steps:?}");
         assert!(steps.len() > 1 && steps.last() == Some(&(size, Some(size))), "{mode}: {steps:?}");

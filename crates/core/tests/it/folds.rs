@@ -5,11 +5,12 @@
 //! in rows that their site has inserted since its last pull, and nobody looks at a number that R-REMAP
 //! gives: there the rule says what depends on it.
 
+use crate::copies::Watcher;
 use crate::random::Random;
 use crate::site::{Site, World, settle};
 use std::collections::BTreeSet;
 use std::io::{Seek, SeekFrom, Write};
-use synqlite_core::Error;
+use synqlite_core::{Error, Phase, Replica};
 
 const SCHEMA: &str = "
 CREATE TABLE n(id INTEGER PRIMARY KEY, v, w, u INT UNIQUE);
@@ -164,5 +165,26 @@ fn a_reference_is_to_the_row_that_had_its_key_when_it_was_written() {
     for site in [&a, &b] {
         assert_eq!(site.rows("SELECT * FROM n"), ["1|child|4", "2|third|NULL", "4|first|NULL"]);
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
+/// Whether it is done at once, where a row may have been written more than once, or in slices, which leave rows
+/// that may belong together to an end that is too little to tell of.
+#[test]
+fn a_fold_tells_of_all_its_rows() {
+    const ROWS: u64 = 40_000;
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(k TEXT PRIMARY KEY, v, u UNIQUE)");
+    a.run(&format!(
+        "WITH RECURSIVE g(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM g WHERE i < {ROWS}) \
+         INSERT INTO t SELECT hex(randomblob(12)), i, i FROM g"
+    ));
+    a.replica.fold().unwrap();
+    let watcher = Watcher::of(Phase::Fold);
+    let mut replica = Replica::open(a.replica.path(), watcher.clone()).unwrap();
+    for write in ["UPDATE t SET u = -u", "UPDATE t SET v = v + 1"] {
+        a.run(write);
+        assert_eq!(replica.fold().unwrap().rows, ROWS, "{write}");
+        assert_eq!(watcher.steps().last(), Some(&(ROWS, Some(ROWS))), "{write}");
     }
 }
