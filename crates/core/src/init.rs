@@ -284,6 +284,8 @@ pub(crate) fn new_site(
     // What happened in the other file is not this one's history.
     let sql = "DELETE FROM synqlite_closed WHERE closed IS NOT NULL AND lost IS NULL";
     conn.execute(sql, [])?;
+    // Nor does it owe what that one had written.
+    conn.execute("DELETE FROM synqlite_meta WHERE key = 'owed'", [])?;
     meta.number(conn, site)?;
     Ok(())
 }

@@ -156,6 +156,9 @@ fn a_table_that_was_local_for_a_time_is_sent_again() {
         let done = lab.json(&["sync", &lab.db(site)]);
         assert_eq!((&done["sent"]["rows"], &done["received"]["rows"]), (&json!(0), &json!(0)));
     }
+    lab.json(&["clone", &lab.db("A"), &lab.db("D")]);
+    let done = lab.json(&["sync", &lab.db("D"), &lab.folder()]);
+    assert_eq!(done["sent"]["rows"], 0, "a clone owes nothing");
 }
 
 #[test]
