@@ -167,7 +167,9 @@ pub fn judge(player: &mut Player<'_>) -> Played {
     if keeps_time(player.history) {
         stamped_later(player, &live)?;
     }
-    if uses_place(player) && player.history.migrations.is_empty() {
+    // A snapshot may be of a time when a table was local, and have rows that its maker claims too.
+    let local = player.history.regions.has(Region::Local);
+    if uses_place(player) && player.history.migrations.is_empty() && !local {
         joins_quietly(player, live[0])?;
     }
     match player.history.regions.has(Region::Told) {
