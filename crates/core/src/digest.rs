@@ -119,6 +119,24 @@ fn identity(conn: &Connection, meta: &Meta, t: &Tracked, number: i64) -> Result<
     Ok(Value::Blob(encode(&[KeyPart::Row(rid)])))
 }
 
+/// Whether the number in column `c` of a row means a row: a reference of which another column is NULL is none, and
+/// the number a plain value. `is_there`: whether another column is not NULL.
+fn refers(t: &Tracked, c: usize, is_there: impl Fn(usize) -> Result<bool>) -> Result<bool> {
+    if t.table.own_number() == Some(c) {
+        return Ok(true);
+    }
+    for fk in t.table.foreign_keys.iter().filter(|fk| fk.columns.contains(&c)) {
+        let mut whole = true;
+        for &other in fk.columns.iter().filter(|other| **other != c) {
+            whole &= is_there(other)?;
+        }
+        if whole {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Whether the row at `loc` holds a number in column `c` that means nobody, or a row that is gone, whoever has
 /// that number here by now.
 fn means_nobody(lookup: Lookup<'_>, t: &Tracked, loc: &Loc, c: usize) -> Result<bool> {
@@ -155,11 +173,16 @@ fn visible(Lookup { conn, meta, catalog }: Lookup<'_>, t: &Tracked) -> Result<Ro
     let others = registry::foreign_columns(conn, t.no)?;
     // What is written and not folded is to whoever has the number.
     let loose = numbers::any(conn)? && !journal::any(conn)?;
+    let mut place = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(i, &c)| place[c] = i);
     let means = |c: usize, row: &Row<'_>, i: usize| {
         let shown = value(row.get_ref(i)?);
         // A reference may be in a column of text.
         let number = equal::stored(&shown, Affinity::Integer).as_integer();
         let (Some(&owner), Some(n)) = (t.site_numbers.get(&c), number) else { return Ok(shown) };
+        if !refers(t, c, |other| Ok(row.get_ref(place[other])? != ValueRef::Null))? {
+            return Ok(shown);
+        }
         let parent = &catalog.tables[owner];
         if loose && t.table.own_number() != Some(c) && numbers::is_kept(conn, parent, n)? {
             let loc = t.place(row.get(order.len())?)?;

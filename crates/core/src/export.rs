@@ -12,6 +12,7 @@ use crate::settings;
 use crate::sqlvalue::values;
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState, Segment, Stored};
+use crate::track;
 use crate::{Error, Result};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
@@ -56,7 +57,9 @@ pub fn parts(
     }
     let lookup = Lookup { conn, meta, catalog };
     let wanted = wanted.with_owed(conn, meta, catalog)?;
-    let absent = registry::absent(conn, catalog)?;
+    let out_of_sight = track::out_of_sight(conn)?;
+    let mut absent = registry::absent(conn, catalog)?;
+    absent.retain(|t| !out_of_sight.contains(&t.no));
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
     let shapes = tables.iter().map(|t| shape(t)).collect();
     let base = &wanted.base;

@@ -80,8 +80,8 @@ impl Wanted {
 pub fn tell(conn: &Connection, meta: &Meta) -> Result<Gaps> {
     let (mut gaps, mut list) = (load(conn, meta)?, Vec::new());
     // Out of sight by policy, with all that they held: others get nothing of them from here for now.
-    let unseen = track::missed(conn)?.into_iter().filter(|(_, whole)| whole.is_some());
-    gaps.extend(unseen.map(|(table, _)| ((table, None), everything(&meta.seen))));
+    let unseen = track::out_of_sight(conn)?.into_iter();
+    gaps.extend(unseen.map(|table| ((table, None), everything(&meta.seen))));
     for ((table, column), missing) in gaps {
         let names = registry::column_names(conn, table)?;
         let column = column.map(|no| names.get(&no).cloned().unwrap_or_default());

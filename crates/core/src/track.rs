@@ -202,6 +202,12 @@ pub fn missed(conn: &Connection) -> Result<Missed> {
     Ok(gone.lines().filter_map(line).collect())
 }
 
+/// Tables that are here and not replicated for now, by policy, with all that they held.
+pub fn out_of_sight(conn: &Connection) -> Result<BTreeSet<u32>> {
+    let missed = missed(conn)?;
+    Ok(missed.into_iter().filter(|(_, whole)| whole.is_some()).map(|(no, _)| no).collect())
+}
+
 /// Tables that are gone with their triggers since a command last looked: number and canonical name.
 pub fn lost(conn: &Connection) -> Result<Vec<(u32, String)>> {
     let missed = missed(conn)?;

@@ -617,6 +617,29 @@ fn keys_that_hold_numbers_of_other_rows_are_counted_as_these() {
     assert_eq!(both[0].replica.digest().unwrap(), both[1].replica.digest().unwrap());
 }
 
+/// A reference of several columns of which one is NULL is none, so a number in it is a value like others, unless a
+/// foreign key of its own says what it means.
+#[test]
+fn a_number_in_half_a_reference_is_a_value() {
+    for (own, shown) in [("", "1"), ("REFERENCES o(id)", "2")] {
+        let world = World::new();
+        let schema = format!(
+            "CREATE TABLE o(id INTEGER PRIMARY KEY, who);
+             CREATE TABLE line(o INT REFERENCES o(id), n INT, PRIMARY KEY(o, n));
+             CREATE TABLE sent(id TEXT PRIMARY KEY, o INT {own}, n INT, FOREIGN KEY(o, n) REFERENCES line(o, n))"
+        );
+        let mut a = world.init_with("a", &schema, &[("o.ids", "local")]);
+        let b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO o VALUES(1, 'of a')");
+        b.run("INSERT INTO o VALUES(1, 'of b'); INSERT INTO sent VALUES('s', 1, NULL)");
+        let mut both = [a, b];
+        meet(&mut both);
+        assert_eq!(both[0].rows("SELECT * FROM sent"), [format!("s|{shown}|NULL")]);
+        assert_eq!(both[1].rows("SELECT * FROM sent"), ["s|1|NULL"]);
+        assert_eq!(both[0].replica.digest().unwrap(), both[1].replica.digest().unwrap());
+    }
+}
+
 /// Of a row that names one only by its number others show nothing but that it means nobody.
 #[test]
 fn a_key_that_holds_a_number_means_a_row_of_the_site_that_wrote_it() {

@@ -115,17 +115,39 @@ impl<'a> Numbers<'a> {
                     let words = words.map(|c| one(&format!("p.{}", quote(&c.name))));
                     let words: Vec<_> =
                         ["'the row of '".to_owned()].into_iter().chain(words).collect();
-                    format!(
+                    let row = format!(
                         "coalesce((SELECT {} FROM {} AS p WHERE p.{} = {column}), 'NULL')",
                         words.join("||"),
                         quote(&parent.name),
                         parent.list(&parent.key)
-                    )
+                    );
+                    match half(t, &c.id) {
+                        Some(half) => {
+                            format!("CASE WHEN {half} THEN {} ELSE {row} END", one(&column))
+                        }
+                        None => row,
+                    }
                 }
             }
         };
         t.columns.iter().map(of).collect::<Vec<_>>().join("||', '||")
     }
+}
+
+/// SQL of whether each reference that a column belongs to lacks another column, and so is none (R-OWN). `None`: one
+/// of them is of that column alone.
+fn half(t: &Table, id: &str) -> Option<String> {
+    let mut keys = Vec::new();
+    for rule in &t.rules {
+        if let Rule::Foreign(f) = rule
+            && f.columns.iter().any(|c| c == id)
+        {
+            let others = f.columns.iter().filter(|c| *c != id).filter_map(|c| t.column(c));
+            let nulls: Vec<_> = others.map(|c| format!("t.{} IS NULL", quote(&c.name))).collect();
+            keys.push(format!("({})", nulls.join(" OR ")));
+        }
+    }
+    (!keys.is_empty() && keys.iter().all(|key| key != "()")).then(|| keys.join(" AND "))
 }
 
 /// The numbers that rows have at a site: table and mark, number. Of marks that two rows show there is none.
