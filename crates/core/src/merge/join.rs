@@ -1,6 +1,6 @@
 //! Joining what another site sent into the local state (R-JOIN). Nothing is shown yet.
 
-use super::told::{Lost, Meeting, Names, unseen};
+use super::told::{Lost, Meeting, Names, came_back, unseen};
 use super::{Merged, Site};
 use crate::catalog::{Catalog, Relation, Tracked};
 use crate::meta::Meta;
@@ -388,7 +388,9 @@ impl Joining<'_> {
         merged: &mut Merged,
     ) -> Result<bool> {
         let Site { conn, meta, catalog, .. } = site;
-        if self.met && unseen(meta, self.sender, self.group(g).stamp, register.stamp) {
+        let ours = self.group(g).stamp;
+        let back = came_back(&self.was, ours);
+        if self.met && (back || unseen(meta, self.sender, ours, register.stamp)) {
             self.meeting(meta).register(g, self.group(g), register, merged);
         }
         let mut news = 0;

@@ -33,6 +33,12 @@ pub(super) fn unseen(meta: &Meta, sender: &VersionVector, ours: Stamp, theirs: S
     ours != theirs && !by.covers(earlier)
 }
 
+/// Whether a row was brought back here with a value of this stamp. Who wrote another and lost it to the delete need
+/// not have seen what is shown again, though his site has it.
+pub(super) fn came_back(was: &Header, ours: Stamp) -> bool {
+    was.cl > 1 && was.alive() && was.cl_stamp > ours
+}
+
 /// A row whose writes meet those of another site.
 pub(super) struct Meeting<'a> {
     pub meta: &'a Meta,
@@ -204,10 +210,12 @@ impl<'a> Meeting<'a> {
         theirs: Write,
         merged: &mut Merged,
     ) {
+        let came_back =
+            theirs.stamp > ours.stamp && self.old.is_some() && came_back(self.was, ours.stamp);
         if ours.values == theirs.values
             || ours.stamp.is_zero()
             || theirs.stamp.is_zero()
-            || !unseen(self.meta, self.sender, ours.stamp, theirs.stamp)
+            || !came_back && !unseen(self.meta, self.sender, ours.stamp, theirs.stamp)
         {
             return;
         }

@@ -43,3 +43,27 @@ fn a_row_that_lives_again_and_is_deleted_is_back() {
         assert_eq!(b.rows("SELECT * FROM tag"), ["6|red"], "{restored}");
     }
 }
+
+/// Whoever brings a row back sees what it showed. What was written to it elsewhere, and had been lost with it, is
+/// shown in the place of that after a merge, and that is told here. The other site has lost what it never showed.
+#[test]
+fn what_a_row_shows_again_gives_way_by_a_word() {
+    let world = World::new();
+    let sql = "CREATE TABLE note(id INTEGER PRIMARY KEY, t); INSERT INTO note VALUES(1, 'old')";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    let t = now();
+    b.run("UPDATE note SET t = 'of b'; DELETE FROM note");
+    b.replica.fold().unwrap();
+    a.run("UPDATE note SET t = 'of a'");
+    a.pull(&mut b);
+    now();
+    undo(&mut b, &since(t));
+    assert_eq!(b.rows("SELECT t FROM note"), ["of b"]);
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT t FROM note"), ["of a"]);
+    }
+    let closed = b.replica.closed_conflicts().unwrap();
+    assert!(closed.iter().any(|c| c.what.contains("'of b'")), "{closed:?}");
+}
