@@ -7,20 +7,21 @@
 //! more of them for what is past the gap's beginning.
 //!
 //! Invariant: what a write that the vector covers said is in the state, or superseded, or in a gap; but for
-//! what came by batches, which tell of no gaps.
+//! what came by batches, which tell only which tables are out of sight: they do not name these.
 
 use crate::catalog::{Catalog, Tracked};
 use crate::inbox;
 use crate::line;
 use crate::meta::{self, Meta};
+use crate::policy::Policies;
 use crate::registry;
 use crate::renames;
 use crate::settings::renamed::TableNames;
 use crate::track;
 use crate::{Error, Result};
 use rusqlite::Connection;
-use std::collections::BTreeMap;
-use synqlite_wire::{Hlc, SiteId, VersionVector};
+use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::{Hlc, SiteId, TableShape, VersionVector};
 
 /// Of each site after which clock writes may be missing, and up to which.
 type Missing = BTreeMap<SiteId, (Hlc, Hlc)>;
@@ -217,6 +218,35 @@ pub fn receive(
             let had = meta.seen.get(site).max(after);
             let (_, most) = own.entry(site).or_insert((had, upto));
             *most = upto.max(*most);
+        }
+    }
+    save(conn, meta, &gaps)
+}
+
+/// Takes note of what may be missing of what comes by a batch, up to `upto`, before that is joined: a batch names
+/// all tables of whoever made it, but for those that are out of sight there. Only where a policy ever put one so.
+pub fn unlisted(
+    conn: &Connection,
+    meta: &Meta,
+    policies: &Policies,
+    tables: &[TableShape],
+    upto: &VersionVector,
+) -> Result<()> {
+    if policies.get("local_tables").is_none() {
+        return Ok(());
+    }
+    let (mut gaps, names) = (load(conn, meta)?, TableNames::load(conn)?);
+    let mut listed = BTreeSet::new();
+    for TableShape { name, .. } in tables {
+        listed.extend(registry::known_table(conn, name)?);
+        listed.extend(registry::known_table(conn, names.first(name))?);
+    }
+    for no in registry::tables(conn)?.difference(&listed) {
+        let own = gaps.entry((*no, None)).or_default();
+        for (&site, &clock) in upto.0.iter().filter(|(site, clock)| meta.seen.get(**site) < **clock)
+        {
+            let (_, most) = own.entry(site).or_insert((meta.seen.get(site), clock));
+            *most = clock.max(*most);
         }
     }
     save(conn, meta, &gaps)

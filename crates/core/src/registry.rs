@@ -7,7 +7,7 @@ use crate::catalog::{Catalog, Relation, Tracked};
 use crate::schema::{self, Table};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub fn add_table(conn: &Connection, name: &str, canonical: &str) -> Result<u32> {
     let sql = "INSERT INTO synqlite_table(name, canonical, shape) VALUES(?1, ?2, '')";
@@ -123,6 +123,12 @@ pub fn absent(conn: &Connection, catalog: &Catalog) -> Result<Vec<Tracked>> {
         }
     }
     Ok(absent)
+}
+
+/// Numbers of all tables, those that are not here too.
+pub fn tables(conn: &Connection) -> Result<BTreeSet<u32>> {
+    let mut statement = conn.prepare_cached("SELECT no FROM synqlite_table")?;
+    Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
 
 /// Canonical names of all columns of a table, dropped and unknown ones too, by number.

@@ -45,6 +45,7 @@ pub(crate) use told::{Columns, Subject, Write, numbers};
 pub(crate) use triggers::with_indexes;
 
 use crate::catalog::Catalog;
+use crate::gaps;
 use crate::history;
 use crate::meta::Meta;
 use crate::parts;
@@ -226,6 +227,7 @@ impl Merge {
 
     /// Joins a part and shows the result.
     pub fn part(&mut self, site: &mut Site<'_>, mut delta: Delta) -> Result<()> {
+        gaps::unlisted(site.conn, site.meta, site.policies, &delta.tables, &self.upto)?;
         let tables = join::match_tables(site.conn, site.catalog, &delta, &mut self.merged)?;
         let (mut left, told) = (std::mem::take(&mut delta.rows), std::mem::take(&mut delta.told));
         loop {

@@ -235,3 +235,24 @@ fn what_is_out_of_sight_goes_to_nobody() {
     }
     agree(&mut [&mut a, &mut b, &mut c]);
 }
+
+/// A batch tells which tables were out of sight by not naming them: what they lack of these is asked of others.
+#[test]
+fn who_reads_a_batch_asks_for_what_was_out_of_sight() {
+    let world = World::new();
+    let mut a = world
+        .init("a", "CREATE TABLE t(k TEXT PRIMARY KEY, w); INSERT INTO t VALUES('r', 1), ('s', 1)");
+    let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+    a.run("DELETE FROM t WHERE k = 'r'; UPDATE t SET w = 2 WHERE k = 's'");
+    b.replica.set_policies(&["local_tables=t".parse().unwrap()]).unwrap();
+    a.pull(&mut b);
+    let (batch, _) = a.replica.export(&c.replica.seen().unwrap(), 0).unwrap();
+    c.replica.merge(&batch, false).unwrap();
+    a.replica.set_policies(&["local_tables=".parse().unwrap()]).unwrap();
+    settle(&mut a, &mut c);
+    settle(&mut a, &mut b);
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["s|2"]);
+    }
+    agree(&mut [&mut a, &mut b, &mut c]);
+}

@@ -228,7 +228,9 @@ impl Path {
         if r.one_in(3) {
             let again = r.one_in(2);
             if let Some(name) = t.free(r, |of| t.column(of).is_none() == again) {
-                (c.name, t.reused) = (name, t.reused || !again);
+                // But a rebuild may have copied that one, which is that column to whoever sees only the end.
+                let copied = t.was_copied(&name);
+                (c.name, t.reused) = (name, t.reused || !again || copied);
             }
         }
         match r.below(6) {
@@ -549,6 +551,12 @@ impl Table {
         let names = self.former.iter().filter(|(name, id)| of(id) && free(name));
         let names: Vec<&String> = names.map(|(name, _)| name).collect();
         names.get(r.index(names.len().max(1))).copied().cloned()
+    }
+
+    /// Whether a rebuild has copied the column that had this name under another one.
+    fn was_copied(&self, name: &str) -> bool {
+        let filled = |id: &String| self.columns.iter().any(|c| c.filled.as_ref() == Some(id));
+        self.former.iter().any(|(former, id)| former == name && filled(id))
     }
 }
 
