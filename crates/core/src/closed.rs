@@ -15,10 +15,13 @@ use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::sqlvalue::hex;
 use crate::{Result, open, state};
+pub use fallen::expect;
 use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, HashMap};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, SiteId, Stamp, Told, VersionVector};
+
+mod fallen;
 
 /// So many closed records are kept; the oldest go first.
 pub const KEPT: i64 = 1_000;
@@ -145,7 +148,7 @@ pub fn all(conn: &Connection, meta: &Meta) -> Result<Vec<Closed>> {
     let (name, became) = (name?, became?);
     let sql = format!(
         "SELECT record, tbl, row, kind, cons, what, opened, closed, how, lost IS NULL AND kind <> ?1, \
-         {name}, {became}, lost_site FROM synqlite_closed WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC"
+         {name}, {became}, lost_site FROM synqlite_closed WHERE closed >= 0 ORDER BY closed DESC, no DESC"
     );
     let mut statement = conn.prepare(&sql)?;
     let (mut rows, mut out) = (statement.query([ConflictKind::Rejoin.as_str()])?, Vec::new());
@@ -172,7 +175,7 @@ pub fn all(conn: &Connection, meta: &Meta) -> Result<Vec<Closed>> {
 
 /// How many of them were decided without ever being open.
 pub fn decided(conn: &Connection) -> Result<u64> {
-    let sql = "SELECT count(*) FROM synqlite_closed WHERE lost IS NOT NULL OR kind = ?1";
+    let sql = "SELECT count(*) FROM synqlite_closed WHERE closed >= 0 AND (lost IS NOT NULL OR kind = ?1)";
     let rejoin = [ConflictKind::Rejoin.as_str()];
     Ok(conn.prepare_cached(sql)?.query_row(rejoin, |row| row.get::<_, i64>(0))?.unsigned_abs())
 }
@@ -255,7 +258,7 @@ pub fn update(
     how: ClosedBy,
 ) -> Result<()> {
     let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
-    let mut closed = 0;
+    let mut closed = fallen::close(lookup, now_ms, &how)?;
     if !changed.is_empty() {
         have_all(conn)?;
     }
@@ -287,6 +290,7 @@ pub fn update_all(
 ) -> Result<()> {
     let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
     have_all(conn)?;
+    fallen::close(lookup, now_ms, &how)?;
     if close(lookup, None, &changed, (now_ms, &how))? > 0 {
         prune(conn)?;
     }
@@ -443,7 +447,7 @@ pub fn told_since(
     base: &VersionVector,
 ) -> Result<Vec<Told>> {
     let sql = "SELECT record, tbl, row, kind, what, lost, lost_site, kept, kept_site \
-               FROM synqlite_closed WHERE lost IS NOT NULL ORDER BY no";
+               FROM synqlite_closed WHERE lost IS NOT NULL AND closed >= 0 ORDER BY no";
     let mut statement = conn.prepare_cached(sql)?;
     let (mut rows, mut out) = (statement.query([])?, Vec::new());
     while let Some(row) = rows.next()? {

@@ -134,6 +134,7 @@ impl<'a> Work<'a> {
         let Work { conn, meta, catalog, now_ms, .. } = self;
         closed::update(conn, meta, catalog, *now_ms, ClosedBy::Merge)?;
         closed::note(conn, meta, catalog, &merged.told, *now_ms)?;
+        closed::expect(Lookup { conn, meta, catalog }, &merged.fallen, *now_ms)?;
         self.settled &= !merged.unwritten;
         Ok(merged)
     }

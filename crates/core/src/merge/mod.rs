@@ -92,8 +92,21 @@ pub struct Merged {
     pub decisions: Vec<Decision>,
     /// What of it gave way unseen, found out here or by the other site.
     pub told: Vec<Lost>,
+    /// What is to be told if its row is hidden after all.
+    pub(crate) fallen: Vec<Fallen>,
     /// Whether columns turned out to be unwritten in some rows.
     pub(crate) unwritten: bool,
+}
+
+/// A write to a row that was deleted with its parent by somebody who had not seen it, and that is shown for now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fallen {
+    /// Position of the table.
+    pub table: usize,
+    /// The row.
+    pub rid: Rid,
+    /// What is lost once it is hidden.
+    pub lost: Lost,
 }
 
 /// How many rows of a table show something else.
@@ -124,6 +137,7 @@ impl Merged {
         }
         self.decisions.extend(other.decisions);
         self.told.extend(other.told);
+        self.fallen.extend(other.fallen);
         self.unwritten |= other.unwritten;
     }
 
@@ -389,7 +403,7 @@ fn join_part(
 ) -> Result<Merged> {
     let mut joined = Merged::default();
     let mut rows: Vec<(usize, Joined)> = Vec::new();
-    let mut fell: Vec<(usize, Rid, Lost)> = Vec::new();
+    let mut fell: Vec<Fallen> = Vec::new();
     for change in part {
         let Some(matched) = &tables[change.table as usize] else { continue };
         let Place::Here(position) = matched.place else {
@@ -398,7 +412,8 @@ fn join_part(
         };
         let news = join::join(site, matched, upto, change, &mut joined)?;
         let Some((news, gone)) = news else { continue };
-        fell.extend(gone.into_iter().map(|told| (position, news.stored.rid.clone(), told)));
+        let rid = || news.stored.rid.clone();
+        fell.extend(gone.into_iter().map(|lost| Fallen { table: position, rid: rid(), lost }));
         rows.push((position, news));
     }
     joined.rows += rows.len() as u64;
@@ -443,10 +458,11 @@ fn join_part(
         }
         applied.map(|_| merged)
     })?;
-    for (table, rid, told) in fell {
-        let t = &catalog.tables[table];
-        if state::of(conn, meta, t, &rid)?.is_some_and(|stored| stored.loc.is_none()) {
-            merged.tell(&t.table.name, told);
+    for one in fell {
+        let t = &catalog.tables[one.table];
+        match state::of(conn, meta, t, &one.rid)?.is_some_and(|stored| stored.loc.is_none()) {
+            true => merged.tell(&t.table.name, one.lost),
+            false => merged.fallen.push(one),
         }
     }
     Ok(merged)

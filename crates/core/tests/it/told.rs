@@ -1,9 +1,10 @@
 //! Values that gave way to others whose writers had not seen them: told on every site, once.
 
+use crate::migrate::agree;
 use crate::random::Random;
 use crate::site::{Site, World, settle};
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_core::{ConflictKind, Verb};
+use synqlite_core::{ConflictKind, Selection, Verb};
 use synqlite_wire::{Hlc, Stamp, Told, VersionVector};
 
 const SCHEMA: &str = "CREATE TABLE t(id TEXT PRIMARY KEY, v, w); INSERT INTO t VALUES('k', 0, 0)";
@@ -630,5 +631,46 @@ fn what_a_deleted_row_shows_for_another_ones_sake_gives_way_with_a_word() {
         assert!(told[0].1.contains("gives way to 'ann' of"), "{told:?}");
         assert!(told[1].1.starts_with("v: 'ann' of site"), "{told:?}");
         assert!(told[1].1.contains("does not stay"), "{told:?}");
+    }
+}
+
+/// A write to a row that somebody who had not seen it deleted with its parent is lost when nothing protects the
+/// parent any more, and is told then, by whatever that comes.
+#[test]
+fn what_falls_late_is_told_then() {
+    for by_undo in [true, false] {
+        let world = World::new();
+        let mut home = world.init(
+            "home",
+            "CREATE TABLE project(id TEXT PRIMARY KEY);
+             CREATE TABLE task(id TEXT PRIMARY KEY, project REFERENCES project(id) ON DELETE CASCADE, v);
+             CREATE TABLE invoice(id TEXT PRIMARY KEY, project REFERENCES project(id));
+             INSERT INTO project VALUES('p'); INSERT INTO task VALUES('t', 'p', 'old')",
+        );
+        let (mut van, mut third) =
+            (world.clone_site(&mut home, "van"), world.clone_site(&mut home, "third"));
+        home.run("INSERT INTO invoice VALUES('i', 'p')");
+        third.pull(&mut home);
+        home.run("UPDATE task SET v = 'work'");
+        van.run("PRAGMA foreign_keys = ON; DELETE FROM project");
+        settle(&mut home, &mut van);
+        let told = |site: &Site| {
+            let closed = site.replica.closed_conflicts().unwrap();
+            closed.iter().filter(|c| c.table == "task" && c.what.contains("'work'")).count()
+        };
+        assert_eq!((home.rows("SELECT v FROM task"), told(&home)), (vec!["work".to_owned()], 0));
+        let (table, row) = (Some("invoice".into()), Some("i".into()));
+        let invoice = Selection { table, row, ..Selection::default() };
+        match by_undo {
+            true => drop(home.replica.undo(&invoice, false).unwrap()),
+            false => third.run("DELETE FROM invoice"),
+        }
+        settle(&mut home, &mut third);
+        settle(&mut home, &mut van);
+        settle(&mut third, &mut van);
+        for site in [&home, &van, &third] {
+            assert_eq!((site.rows("SELECT v FROM task"), told(site)), (vec![], 1), "{by_undo}");
+        }
+        agree(&mut [&mut home, &mut van, &mut third]);
     }
 }

@@ -1,0 +1,96 @@
+//! Writes that a delete of the row's parent would have lost, of rows that are shown for now: another row protects
+//! the parent. They are noted as soon as they meet the delete, since nobody can tell later who had seen what, and
+//! told when the row goes after all (R-FK-ACTION, R-TOLD).
+//!
+//! It is told with the id of the pair, as others who find it out do.
+//!
+//! In the log such a note is a record that was never closed: its time is [`NOT_YET`].
+
+use super::ClosedBy;
+use crate::merge::Fallen;
+use crate::refs::Lookup;
+use crate::sqlvalue::hex;
+use crate::{Result, state};
+use rusqlite::{Connection, params};
+use synqlite_wire::{Header, Hlc, Stamp, Told};
+
+/// When what is only noted was closed.
+const NOT_YET: i64 = -1;
+
+/// Notes what is to be told once its row is hidden.
+pub fn expect(lookup: Lookup<'_>, fallen: &[Fallen], now_ms: i64) -> Result<()> {
+    let Lookup { conn, meta, catalog } = lookup;
+    let sql = "INSERT OR IGNORE INTO synqlite_closed(entry, record, tbl, row, kind, cons, what, opened, closed, how, \
+               lost, lost_site, kept, kept_site, name) VALUES(?1, ?2, ?3, ?4, ?5, '', ?6, ?7, ?8, 'merge', ?9, ?10, \
+               ?11, ?12, ?13)";
+    for Fallen { table, rid, lost } in fallen {
+        let t = &catalog.tables[*table];
+        let (Some(stored), Told { id, row, kind, what, lost: gone, kept, .. }) =
+            (state::of(conn, meta, t, rid)?, &lost.told)
+        else {
+            continue;
+        };
+        let number = |stamp: &Stamp| meta.known_number(stamp.site);
+        let (hlc, by) = (gone.hlc.0, kept.hlc.0);
+        let values = params![
+            stored.entry,
+            hex(id),
+            t.table.name,
+            row,
+            kind,
+            what,
+            now_ms,
+            NOT_YET,
+            hlc,
+            number(gone),
+            by,
+            number(kept),
+            lost.name
+        ];
+        conn.prepare_cached(sql)?.execute(values)?;
+    }
+    Ok(())
+}
+
+/// Tells of those whose rows are hidden by now for that delete, and forgets those that are lost otherwise or live
+/// again. How many it tells.
+pub(super) fn close(lookup: Lookup<'_>, now_ms: i64, how: &ClosedBy) -> Result<usize> {
+    let Lookup { conn, meta, catalog } = lookup;
+    let mut told = 0;
+    for (no, entry, kept) in noted(conn)? {
+        let table = state::table_of_entry(conn, entry)?.and_then(|no| catalog.position_of_no(no));
+        let stored = match table {
+            Some(table) => state::entry_by_id(conn, meta, &catalog.tables[table], entry)?,
+            None => None,
+        };
+        let fell = |h: &Header| h.fell() && h.left().hlc == kept;
+        match stored {
+            Some(stored) if fell(&stored.state.header) && stored.loc.is_some() => {}
+            Some(stored) if fell(&stored.state.header) => {
+                // Whoever lacks the latest write that is known here lacks what took the protection away.
+                let latest = meta.seen.0.iter().max_by_key(|(site, clock)| (*clock, *site));
+                let (hlc, site) =
+                    latest.map(|(site, clock)| (clock.0, meta.known_number(*site))).unzip();
+                let sql = "UPDATE synqlite_closed SET closed = ?2, how = ?3, entry = NULL, \
+                           kept = ?4, kept_site = ?5 WHERE no = ?1";
+                let values = params![no, now_ms, how.name(), hlc, site];
+                conn.prepare_cached(sql)?.execute(values)?;
+                told += 1;
+            }
+            _ => {
+                let sql = "DELETE FROM synqlite_closed WHERE no = ?1";
+                conn.prepare_cached(sql)?.execute([no])?;
+            }
+        }
+    }
+    Ok(told)
+}
+
+/// Number and entry of what is noted, and when the delete was.
+fn noted(conn: &Connection) -> Result<Vec<(i64, i64, Hlc)>> {
+    let sql = "SELECT no, entry, kept FROM synqlite_closed WHERE closed = ?1 AND entry IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let rows =
+        statement.query_map([NOT_YET], |row| Ok((row.get(0)?, row.get(1)?, Hlc(row.get(2)?))))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
