@@ -74,6 +74,7 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
 
     let tables: Vec<Table> = drafts.into_iter().map(|draft| draft.table).collect();
     notes.extend(references::undeclared(&tables));
+    notes.extend(references::halves(&tables));
     let is_replicated = |name: &str| tables.iter().any(|t| t.name.eq_ignore_ascii_case(name));
     let named: Vec<&str> = policies.list("fire_on_merge").into_iter().collect();
     for (trigger, table) in feeds::writers(conn, &named, is_replicated)? {

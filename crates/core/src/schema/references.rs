@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::policy::{COUNTER, Policies};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
+use synqlite_view::catalog::followers;
 use synqlite_view::groups::converts;
 use synqlite_view::keys::{Key, foreign_key, number, primary_key};
 
@@ -271,6 +272,41 @@ pub(super) fn undeclared(tables: &[Table]) -> Vec<String> {
                      not follow when a merge gives a row of {2} another number; declare it with \
                      --policy {0}.refs={1}:{2}",
                     table.name, column.name, parent.name
+                ));
+            }
+        }
+    }
+    notes
+}
+
+/// Whether a column other than `c` may be NULL.
+fn may_be_null(t: &Table, other: usize, c: usize) -> bool {
+    other != c && !t.columns[other].not_null && t.rowid_alias() != Some(other)
+}
+
+/// Notes on numbers in foreign keys of several columns of which another may be NULL: then there is no reference, and
+/// the number that stands there follows no row (R-REF).
+pub(super) fn halves(tables: &[Table]) -> Vec<String> {
+    let all: Vec<&Table> = tables.iter().collect();
+    let number = |t: &Table| t.renumbers().or(t.own_number());
+    let owners = tables.iter().enumerate().filter_map(|(at, t)| Some((at, number(t)?)));
+    let mut notes = Vec::new();
+    for (owner, alias) in owners {
+        for (at, c) in followers(&all, (owner, alias)) {
+            if (at, c) == (owner, alias) {
+                continue;
+            }
+            let t = &tables[at];
+            let mut keys = t.foreign_keys.iter().filter(|fk| fk.columns.contains(&c)).peekable();
+            let other =
+                keys.peek().and_then(|fk| fk.columns.iter().find(|o| may_be_null(t, **o, c)));
+            let whole = |fk: &ForeignKey| !fk.columns.iter().any(|o| may_be_null(t, *o, c));
+            if let Some(other) = other.filter(|_| !keys.any(whole)) {
+                notes.push(format!(
+                    "{0}.{1} holds a number of {2} in a foreign key with {3}: where {3} is NULL that is no \
+                     reference, and the number will not follow when a merge gives the row of {2} another; \
+                     declare {3} NOT NULL, or {1} REFERENCES {2} as well",
+                    t.name, t.columns[c].name, tables[owner].name, t.columns[*other].name
                 ));
             }
         }

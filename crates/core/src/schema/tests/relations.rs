@@ -190,6 +190,24 @@ fn undeclared_references_are_pointed_out() {
 }
 
 #[test]
+fn numbers_that_may_stand_in_half_a_reference_are_pointed_out() {
+    let noted = |column: &str| {
+        let sql = format!(
+            "CREATE TABLE o(id INTEGER PRIMARY KEY);
+             CREATE TABLE line(o INT REFERENCES o, n INT NOT NULL, PRIMARY KEY(o, n));
+             CREATE TABLE sent(id TEXT PRIMARY KEY, {column}, FOREIGN KEY(o, n) REFERENCES line)"
+        );
+        schema(&sql).notes
+    };
+    let said = noted("o INT, n INT");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("sent.o holds a number of o in a foreign key with n"), "{said:?}");
+    for quiet in ["o INT, n INT NOT NULL", "o INT REFERENCES o, n INT"] {
+        assert_eq!(noted(quiet), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn identity_follows_from_what_the_key_means() {
     let schema = schema(
         "CREATE TABLE usual(id INTEGER PRIMARY KEY, a CHECK(a > 0));
