@@ -261,10 +261,15 @@ impl Draft<'_> {
         Some((key, values[r.index(values.len())].to_owned()))
     }
 
-    /// A table on which no other depends is local from now on, or none is.
+    /// A table on which no other depends is local from now on, or none is. Not one without a key that is ever
+    /// rebuilt: nothing tells its rows then.
     fn local(&mut self, schema: &Schema) -> Action {
+        let rebuilt = self.regions.has(Region::Rebuild);
         let alone = |(no, t): &(&usize, &Table)| {
-            !referenced(schema, **no, None) && !schema.keys().any(|other| t.refers_to(*other))
+            let alone = !referenced(schema, **no, None);
+            alone
+                && !schema.keys().any(|other| t.refers_to(*other))
+                && (!rebuilt || !t.key.is_empty())
         };
         let alone: Vec<&Table> = schema.iter().filter(alone).map(|(_, t)| t).collect();
         let drawn = alone.get(self.r.index(2 * alone.len().max(1)));

@@ -109,8 +109,9 @@ impl Regions {
             drawn || always.has(*region)
         });
         let drawn = Regions(drawn.collect());
-        // A table that is renamed while it is local stays so, and what is written to it no trigger notes.
-        let apart = Regions(vec![Region::Alter, Region::Twice, Region::Told]);
+        // A table that is renamed while it is local stays so, what is written to it no trigger notes, and a
+        // clone has for its own what its origin has written to it.
+        let apart = Regions(vec![Region::Alter, Region::Twice, Region::Told, Region::Clone]);
         if drawn.has(Region::Local) { drawn.without(&apart) } else { drawn }
     }
 
