@@ -252,13 +252,13 @@ pub fn settle(lookup: Lookup<'_>, entry: i64, verb: Verb, now_ms: i64) -> Result
 /// ones, to look at all would cost more than a slice of a merge.
 pub fn update(
     conn: &Connection,
-    meta: &Meta,
+    meta: &mut Meta,
     catalog: &Catalog,
     now_ms: i64,
     how: ClosedBy,
 ) -> Result<()> {
+    let mut closed = fallen::close(conn, meta, catalog, (now_ms, &how))?;
     let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
-    let mut closed = fallen::close(lookup, now_ms, &how)?;
     if !changed.is_empty() {
         have_all(conn)?;
     }
@@ -283,14 +283,14 @@ pub fn update(
 /// The same after the schema or the policies became others, whatever they changed.
 pub fn update_all(
     conn: &Connection,
-    meta: &Meta,
+    meta: &mut Meta,
     catalog: &Catalog,
     now_ms: i64,
     how: ClosedBy,
 ) -> Result<()> {
-    let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
     have_all(conn)?;
-    fallen::close(lookup, now_ms, &how)?;
+    fallen::close(conn, meta, catalog, (now_ms, &how))?;
+    let (changed, lookup) = (meta.records.take(), Lookup { conn, meta, catalog });
     if close(lookup, None, &changed, (now_ms, &how))? > 0 {
         prune(conn)?;
     }

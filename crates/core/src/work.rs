@@ -54,7 +54,7 @@ impl<'a> Work<'a> {
     /// Saves the metadata, at the end of a transaction. What it gave stamps to is sealed.
     pub(crate) fn save(&mut self) -> Result<()> {
         local::follow(self.conn, &mut self.meta, &self.catalog, &self.policies)?;
-        closed::update(self.conn, &self.meta, &self.catalog, self.now_ms, ClosedBy::Write)?;
+        closed::update(self.conn, &mut self.meta, &self.catalog, self.now_ms, ClosedBy::Write)?;
         sums::settle(self.conn, &mut self.meta, &self.catalog)?;
         self.learner().seal()?;
         track::note_schema(self.conn, &self.policies)?;

@@ -7,7 +7,9 @@
 //! In the log such a note is a record that was never closed: its time is [`NOT_YET`].
 
 use super::ClosedBy;
+use crate::catalog::Catalog;
 use crate::merge::Fallen;
+use crate::meta::Meta;
 use crate::refs::Lookup;
 use crate::sqlvalue::hex;
 use crate::{Result, state};
@@ -54,8 +56,12 @@ pub fn expect(lookup: Lookup<'_>, fallen: &[Fallen], now_ms: i64) -> Result<()> 
 
 /// Tells of those whose rows are hidden by now for that delete, and forgets those that are lost otherwise or live
 /// again. How many it tells.
-pub(super) fn close(lookup: Lookup<'_>, now_ms: i64, how: &ClosedBy) -> Result<usize> {
-    let Lookup { conn, meta, catalog } = lookup;
+pub(super) fn close(
+    conn: &Connection,
+    meta: &mut Meta,
+    catalog: &Catalog,
+    (now_ms, how): (i64, &ClosedBy),
+) -> Result<usize> {
     let mut told = 0;
     for (no, entry, kept) in noted(conn)? {
         let table = state::table_of_entry(conn, entry)?.and_then(|no| catalog.position_of_no(no));
@@ -67,10 +73,9 @@ pub(super) fn close(lookup: Lookup<'_>, now_ms: i64, how: &ClosedBy) -> Result<u
         match stored {
             Some(stored) if fell(&stored.state.header) && stored.loc.is_some() => {}
             Some(stored) if fell(&stored.state.header) => {
-                // Whoever lacks the latest write that is known here lacks what took the protection away.
-                let latest = meta.seen.0.iter().max_by_key(|(site, clock)| (*clock, *site));
-                let (hlc, site) =
-                    latest.map(|(site, clock)| (clock.0, meta.known_number(*site))).unzip();
+                // Others have both writes, and may not know what became of them: a stamp of now is news to all.
+                let stamp = meta.tick(now_ms);
+                let (hlc, site) = (stamp.hlc.0, meta.known_number(stamp.site));
                 let sql = "UPDATE synqlite_closed SET closed = ?2, how = ?3, entry = NULL, \
                            kept = ?4, kept_site = ?5 WHERE no = ?1";
                 let values = params![no, now_ms, how.name(), hlc, site];
@@ -88,7 +93,8 @@ pub(super) fn close(lookup: Lookup<'_>, now_ms: i64, how: &ClosedBy) -> Result<u
 
 /// Number and entry of what is noted, and when the delete was.
 fn noted(conn: &Connection) -> Result<Vec<(i64, i64, Hlc)>> {
-    let sql = "SELECT no, entry, kept FROM synqlite_closed WHERE closed = ?1 AND entry IS NOT NULL";
+    let sql = "SELECT no, entry, kept FROM synqlite_closed \
+               WHERE lost IS NOT NULL AND closed = ?1 AND entry IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
     let rows =
         statement.query_map([NOT_YET], |row| Ok((row.get(0)?, row.get(1)?, Hlc(row.get(2)?))))?;

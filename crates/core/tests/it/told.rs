@@ -638,7 +638,7 @@ fn what_a_deleted_row_shows_for_another_ones_sake_gives_way_with_a_word() {
 /// parent any more, and is told then, by whatever that comes.
 #[test]
 fn what_falls_late_is_told_then() {
-    for by_undo in [true, false] {
+    for (by_undo, first) in [(true, true), (true, false), (false, true), (false, false)] {
         let world = World::new();
         let mut home = world.init(
             "home",
@@ -653,7 +653,10 @@ fn what_falls_late_is_told_then() {
         third.pull(&mut home);
         home.run("UPDATE task SET v = 'work'");
         van.run("PRAGMA foreign_keys = ON; DELETE FROM project");
-        settle(&mut home, &mut van);
+        match first {
+            true => settle(&mut home, &mut van),
+            false => settle(&mut van, &mut home),
+        }
         let told = |site: &Site| {
             let closed = site.replica.closed_conflicts().unwrap();
             closed.iter().filter(|c| c.table == "task" && c.what.contains("'work'")).count()
@@ -668,8 +671,13 @@ fn what_falls_late_is_told_then() {
         settle(&mut home, &mut third);
         settle(&mut home, &mut van);
         settle(&mut third, &mut van);
+        settle(&mut third, &mut home);
         for site in [&home, &van, &third] {
-            assert_eq!((site.rows("SELECT v FROM task"), told(site)), (vec![], 1), "{by_undo}");
+            assert_eq!(
+                (site.rows("SELECT v FROM task"), told(site)),
+                (vec![], 1),
+                "{by_undo} {first}"
+            );
         }
         agree(&mut [&mut home, &mut van, &mut third]);
     }
