@@ -263,14 +263,16 @@ pub(super) fn keep(
     }
     if known != Some(header) {
         news = true;
-        let state = RowState { header, groups: vec![] };
+        // Where the table is only out of sight, the row shows it when that is over.
+        let whole = track::missed(conn)?.get(&t.no).copied().flatten();
         let place = found.map(|stored| (stored.entry, stored.loc));
-        let (entry, mut loc) = place.unwrap_or((None, None));
-        if !header.alive() && loc.is_some() {
-            // Where the table is only out of sight, the row goes when that is over.
-            let whole = track::missed(conn)?.get(&t.no).copied().flatten();
-            loc = loc.filter(|_| whole.is_some());
+        if let (Some((Some(entry), _)), Some(_)) = (&place, whole) {
+            state::put_header(conn, meta, *entry, &header)?;
+            return Ok(news);
         }
+        let state = RowState { header, groups: vec![] };
+        let (entry, loc) = place.unwrap_or((None, None));
+        let loc = loc.filter(|_| header.alive());
         let stored = Stored { entry, rid: change.rid.clone(), loc, local_seq, state };
         state::put(conn, meta, t, &stored, Some(local_seq))?;
     }

@@ -19,6 +19,14 @@ const COUNTS: u8 = 16;
 const BORN_COUNT: u8 = 32;
 const COLUMN_STAMPS: u8 = 64;
 
+/// A state as it is stored: whatever it does not say of the groups of its table is that nobody has written them since
+/// the row was born.
+pub struct Parts {
+    pub header: Header,
+    pub born: Stamp,
+    pub groups: Vec<(u32, GroupState)>,
+}
+
 /// Writes states and identities.
 pub struct Writer<'a> {
     /// The number of a site.
@@ -40,9 +48,25 @@ impl<'a> Writer<'a> {
 
     /// The bytes of a row state.
     pub fn state(mut self, t: &Tracked, state: &RowState) -> Result<Vec<u8>> {
-        let h = &state.header;
-        let plain = *h == Header::born(h.inserted);
         let born = state.born_at();
+        self.put_head(&state.header, born)?;
+        let usual = GroupState::shown(born);
+        let groups = state.groups.iter().enumerate().filter(|(_, group)| **group != usual);
+        let special: Vec<_> = groups.map(|(g, group)| (t.group_no(g), group)).collect();
+        self.put_groups(&special, state.header.inserted, born)?;
+        Ok(self.out)
+    }
+
+    /// The bytes of a state that was read as these parts, with another header.
+    pub fn with_header(mut self, parts: &Parts, header: &Header) -> Result<Vec<u8>> {
+        self.put_head(header, parts.born)?;
+        let groups: Vec<_> = parts.groups.iter().map(|(no, group)| (*no, group)).collect();
+        self.put_groups(&groups, header.inserted, parts.born)?;
+        Ok(self.out)
+    }
+
+    fn put_head(&mut self, h: &Header, born: Stamp) -> Result<()> {
+        let plain = *h == Header::born(h.inserted);
         let flags = if plain { PLAIN } else { 0 } | if born == h.inserted { 0 } else { BORN };
         self.out.push(flags);
         self.put_stamp(h.inserted)?;
@@ -55,15 +79,20 @@ impl<'a> Writer<'a> {
                 self.put_stamp(stamp)?;
             }
         }
-        let usual = GroupState::shown(born);
-        let special: Vec<usize> =
-            (0..state.groups.len()).filter(|&g| state.groups[g] != usual).collect();
-        self.put(special.len() as u64);
-        for g in special {
-            let group = &state.groups[g];
-            self.put(u64::from(t.group_no(g)));
+        Ok(())
+    }
+
+    fn put_groups(
+        &mut self,
+        groups: &[(u32, &GroupState)],
+        inserted: Stamp,
+        born: Stamp,
+    ) -> Result<()> {
+        self.put(groups.len() as u64);
+        for (no, group) in groups {
+            self.put(u64::from(*no));
             if let [count] = &group.counts[..]
-                && *group == born_count(h.inserted, count.sum.clone())
+                && **group == born_count(inserted, count.sum.clone())
             {
                 self.out.push(BORN_COUNT);
                 self.put_number(&count.sum);
@@ -97,7 +126,7 @@ impl<'a> Writer<'a> {
                 self.put_counts(&group.counts)?;
             }
         }
-        Ok(self.out)
+        Ok(())
     }
 
     fn put_counts(&mut self, counts: &[Count]) -> Result<()> {
@@ -223,7 +252,29 @@ impl<'a> Reader<'a> {
     /// A row state, with one entry for each group that the table has now. `visible`: whether the
     /// table has the row. `local_seq`: when it was stored; of columns that the table got later nobody
     /// has written anything.
-    pub fn state(mut self, t: &Tracked, visible: bool, local_seq: i64) -> Result<RowState> {
+    pub fn state(self, t: &Tracked, visible: bool, local_seq: i64) -> Result<RowState> {
+        let Parts { header, born, groups: special } = self.parts()?;
+        let mut groups = RowState::unchanged(t, born, local_seq).groups;
+        let mut known = vec![false; groups.len()];
+        for (no, group) in special {
+            let Some(g) = t.group_of_no(no) else { continue };
+            // What was written to a column that was dropped and came back is gone.
+            let gone = group.body == Body::InTable
+                && t.table.groups[g].columns.iter().all(|&c| t.since[c] >= local_seq);
+            if !gone {
+                groups[g] = group;
+                known[g] = true;
+            }
+        }
+        // A row that left its table before a column was added has its default there.
+        for g in (0..groups.len()).filter(|&g| !visible && !known[g]) {
+            groups[g].body = Body::Stored(t.default_cell(g));
+        }
+        Ok(RowState { header, groups })
+    }
+
+    /// What is stored of a row, whatever its table has.
+    pub fn parts(mut self) -> Result<Parts> {
         let flags = self.byte()?;
         let plain = flags & PLAIN != 0;
         let inserted = self.stamp()?;
@@ -236,42 +287,28 @@ impl<'a> Reader<'a> {
             header.reinserted = self.stamp()?;
             header.yielded = self.stamp()?;
         }
-        let mut groups = RowState::unchanged(t, born, local_seq).groups;
-        let mut known = vec![false; groups.len()];
+        let mut groups = Vec::new();
         for _ in 0..self.number()? {
             let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
-            let flags = self.byte()?;
-            if flags & BORN_COUNT != 0 {
-                let sum = self.sum()?;
-                if let Some(g) = t.group_of_no(no) {
-                    groups[g] = born_count(inserted, sum);
-                    known[g] = true;
-                }
-                continue;
-            }
-            let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { born };
-            let column_stamps = if flags & COLUMN_STAMPS != 0 { self.number()? } else { 0 };
-            let column_stamps =
-                (0..column_stamps).map(|_| self.stamp()).collect::<Result<Vec<_>>>()?;
-            let stamp = column_stamps.iter().copied().max().unwrap_or(stamp);
-            let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
-            let body = if flags & KEPT != 0 { Body::Stored(self.cell()?) } else { Body::InTable };
-            let counts = if flags & COUNTS != 0 { self.counts()? } else { vec![] };
-            let Some(g) = t.group_of_no(no) else { continue };
-            // What was written to a column that was dropped and came back is gone.
-            let gone = body == Body::InTable
-                && t.table.groups[g].columns.iter().all(|&c| t.since[c] >= local_seq);
-            if !gone {
-                let pinned = flags & PINNED != 0;
-                groups[g] = GroupState { stamp, column_stamps, pinned, previous, body, counts };
-                known[g] = true;
-            }
+            groups.push((no, self.group(inserted, born)?));
         }
-        // A row that left its table before a column was added has its default there.
-        for g in (0..groups.len()).filter(|&g| !visible && !known[g]) {
-            groups[g].body = Body::Stored(t.default_cell(g));
+        Ok(Parts { header, born, groups })
+    }
+
+    fn group(&mut self, inserted: Stamp, born: Stamp) -> Result<GroupState> {
+        let flags = self.byte()?;
+        if flags & BORN_COUNT != 0 {
+            return Ok(born_count(inserted, self.sum()?));
         }
-        Ok(RowState { header, groups })
+        let stamp = if flags & OWN_STAMP != 0 { self.stamp()? } else { born };
+        let column_stamps = if flags & COLUMN_STAMPS != 0 { self.number()? } else { 0 };
+        let column_stamps = (0..column_stamps).map(|_| self.stamp()).collect::<Result<Vec<_>>>()?;
+        let stamp = column_stamps.iter().copied().max().unwrap_or(stamp);
+        let previous = if flags & PREVIOUS != 0 { Some(self.cell()?) } else { None };
+        let body = if flags & KEPT != 0 { Body::Stored(self.cell()?) } else { Body::InTable };
+        let counts = if flags & COUNTS != 0 { self.counts()? } else { vec![] };
+        let pinned = flags & PINNED != 0;
+        Ok(GroupState { stamp, column_stamps, pinned, previous, body, counts })
     }
 
     /// A register whose columns the table does not have.

@@ -35,7 +35,7 @@ use crate::{Error, Result};
 use codec::{Reader, Writer};
 use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeSet, HashSet};
-use synqlite_wire::{Rid, Value, key};
+use synqlite_wire::{Header, Rid, Value, key};
 
 /// The row that the state places at `loc`.
 ///
@@ -324,6 +324,18 @@ pub fn put(
         sums::touch(meta, t, loc, entry);
     }
     Ok(entry)
+}
+
+/// Gives an entry another header, and says no more of its row than before: its table is out of sight, and nothing
+/// can be read from it.
+pub fn put_header(conn: &Connection, meta: &mut Meta, entry: i64, header: &Header) -> Result<()> {
+    let sql = "SELECT state FROM synqlite_row WHERE id = ?1";
+    let state: Vec<u8> = conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0))?;
+    let parts = Reader::new(meta, &state).parts()?;
+    let state = Writer::new(&mut |site| meta.number(conn, site)).with_header(&parts, header)?;
+    let sql = "UPDATE synqlite_row SET state = ?2 WHERE id = ?1";
+    conn.prepare_cached(sql)?.execute(params![entry, state])?;
+    Ok(())
 }
 
 /// Since when the table has columns that are younger than the row, and that it shows as written all the

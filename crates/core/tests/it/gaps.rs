@@ -256,3 +256,30 @@ fn who_reads_a_batch_asks_for_what_was_out_of_sight() {
     }
     agree(&mut [&mut a, &mut b, &mut c]);
 }
+
+/// Who hears of a delete, and that it does not hold, while a table is out of sight still knows all of the row.
+#[test]
+fn a_row_that_goes_and_comes_out_of_sight_has_all_its_values() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, v, n INT); INSERT INTO t VALUES('r', 1, 2), ('s', 3, 4)";
+    let mut a = world.init_with("a", schema, &[("t.delete", "last"), ("t.n", "counter")]);
+    let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+    b.run("DELETE FROM t");
+    b.replica.fold().unwrap();
+    c.replica.set_policies(&["local_tables=t".parse().unwrap()]).unwrap();
+    c.pull(&mut b);
+    a.run("UPDATE t SET k = 'm' WHERE k = 'r'");
+    for _ in 0..2 {
+        settle(&mut a, &mut b);
+        settle(&mut b, &mut c);
+    }
+    c.replica.set_policies(&["local_tables=".parse().unwrap()]).unwrap();
+    for _ in 0..2 {
+        settle(&mut a, &mut c);
+        settle(&mut b, &mut c);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["m|1|2"]);
+    }
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
