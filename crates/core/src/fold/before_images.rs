@@ -52,10 +52,10 @@ impl<'a> BeforeImages<'a> {
         {
             return Ok(Some(stored.rid));
         }
-        // The parent may have died in the same window; a key names it without its row.
+        // The parent may have died in the same window; a key names it without its row, as it was stored there.
         let mut by_key = vec![Value::Null; parent.table.columns.len()];
         for (&c, value) in fk.parent_columns.iter().zip(key) {
-            by_key[c] = value;
+            by_key[c] = stored(&value, parent.table.columns[c].affinity);
         }
         let Some(key) = self.lookup.key_rid(parent, &by_key)? else { return Ok(None) };
         let rid = Rid::Key { key, generation: 0 };

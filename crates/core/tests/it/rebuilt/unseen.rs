@@ -57,3 +57,26 @@ fn mig_index_and_a_reference_to_a_key_that_is_lost() {
         }
     }
 }
+
+/// A row goes, and then, with no trigger left, the one that it referred to by its key in another type: what goes
+/// was to that row, and comes back with it.
+#[test]
+fn mig_rebuild_and_a_reference_of_another_type_to_a_row_that_nobody_saw_go() {
+    let rebuild = "PRAGMA foreign_keys = OFF; CREATE TABLE n(k TEXT PRIMARY KEY, r REFERENCES n(k)); \
+                   INSERT INTO n SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t;";
+    let world = World::new();
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, r REFERENCES t(k)); INSERT INTO t VALUES('5', NULL), ('y', 5);
+         CREATE TABLE u(id INTEGER PRIMARY KEY, r REFERENCES t(k))";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM t WHERE k = 'y'");
+    a.run(&format!("{rebuild} DELETE FROM t WHERE k = '5'"));
+    b.run("INSERT INTO u VALUES(1, 'y')");
+    settle(&mut a, &mut b);
+    b.run(rebuild);
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM t ORDER BY k"), ["5|NULL", "y|5"]);
+        assert_eq!(site.rows("SELECT r FROM u"), ["y"]);
+    }
+}
