@@ -474,10 +474,14 @@ fn asked(conflict: &Conflict) -> String {
     asked.join(", ")
 }
 
+/// Keeps the latest of those that are closed, and of those that are only noted.
 fn prune(conn: &Connection) -> Result<()> {
     let sql = "DELETE FROM synqlite_closed WHERE no IN (SELECT no FROM synqlite_closed \
-               WHERE closed IS NOT NULL ORDER BY closed DESC, no DESC LIMIT -1 OFFSET ?1)";
-    conn.prepare_cached(sql)?.execute([KEPT])?;
+               WHERE closed IS NOT NULL AND (closed = ?2) = ?3 \
+               ORDER BY closed DESC, no DESC LIMIT -1 OFFSET ?1)";
+    for noted in [false, true] {
+        conn.prepare_cached(sql)?.execute(params![KEPT, fallen::NOT_YET, noted])?;
+    }
     Ok(())
 }
 

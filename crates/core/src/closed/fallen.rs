@@ -6,7 +6,7 @@
 //!
 //! In the log such a note is a record that was never closed: its time is [`NOT_YET`].
 
-use super::ClosedBy;
+use super::{ClosedBy, prune};
 use crate::catalog::Catalog;
 use crate::merge::Fallen;
 use crate::meta::Meta;
@@ -17,7 +17,7 @@ use rusqlite::{Connection, params};
 use synqlite_wire::{Header, Hlc, Stamp, Told};
 
 /// When what is only noted was closed.
-const NOT_YET: i64 = -1;
+pub(super) const NOT_YET: i64 = -1;
 
 /// Notes what is to be told once its row is hidden.
 pub fn expect(lookup: Lookup<'_>, fallen: &[Fallen], now_ms: i64) -> Result<()> {
@@ -51,7 +51,10 @@ pub fn expect(lookup: Lookup<'_>, fallen: &[Fallen], now_ms: i64) -> Result<()> 
         ];
         conn.prepare_cached(sql)?.execute(values)?;
     }
-    Ok(())
+    match fallen.is_empty() {
+        true => Ok(()),
+        false => prune(conn),
+    }
 }
 
 /// Tells of those whose rows are hidden by now for that delete, and forgets those that are lost otherwise or live
