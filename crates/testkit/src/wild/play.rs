@@ -516,17 +516,27 @@ impl<'a> Player<'a> {
         let before = self.sites[n].schema.get(no).map(keyed);
         let same = before == after.as_ref().map(keyed) && !migration.script.iter().any(writes);
         let has = format!("SELECT 1 FROM {} LIMIT 1", quote(&table));
+        let reused = self.names_of(*no).iter().any(|name| self.is_of_another(*no, name));
         Ok(!same
+            || reused
             || self.texts(n, &has)?.is_empty()
             || !self.texts(n, "SELECT 1 FROM synqlite_journal LIMIT 1")?.is_empty())
     }
 
+    /// All tables that there ever are, by their numbers.
+    fn tables(&self) -> impl Iterator<Item = (&usize, &Table)> {
+        let tables = self.history.migrations.iter().flat_map(|m| &m.after);
+        tables.filter_map(|(no, t)| Some((no, t.as_ref()?))).chain(&self.history.schema)
+    }
+
+    /// The names that a table ever has.
+    fn names_of(&self, no: usize) -> Vec<String> {
+        self.tables().filter(|(other, _)| **other == no).map(|(_, t)| t.name.clone()).collect()
+    }
+
     /// Whether a table with another number has this name too, at some time.
     fn is_of_another(&self, no: usize, name: &str) -> bool {
-        let tables = self.history.migrations.iter().flat_map(|m| &m.after);
-        let first = &self.history.schema;
-        let all = tables.filter_map(|(no, t)| Some((no, t.as_ref()?))).chain(first);
-        all.into_iter().any(|(other, t)| *other != no && t.name.eq_ignore_ascii_case(name))
+        self.tables().any(|(other, t)| *other != no && t.name.eq_ignore_ascii_case(name))
     }
 
     /// Whether the engine would take a column for a new one after the migration, and no site could tell
