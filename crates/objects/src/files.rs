@@ -1,13 +1,16 @@
 //! Files that appear whole or not at all, on a plain file system.
 //!
 //! Content is written under a temporary name in the folder it is meant for, synced, and only then
-//! given its name. Every step can be the last one before the process or the machine stops.
+//! given its name. Every step can be the last one before the process or the machine stops. What lies
+//! beside a replica meanwhile holds what it holds, so nobody but its owner may read it.
 
 use crate::error::{Error, Result};
-use std::fs::{self, File, OpenOptions};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Start of every temporary name; no object has such a name.
@@ -18,6 +21,8 @@ const ALIVE: &str = "-alive";
 const LEFTOVER: Duration = Duration::from_secs(24 * 60 * 60);
 /// No writer takes so long between taking a name and filling it.
 const ABANDONED: Duration = Duration::from_secs(60);
+/// The temporary files of this process that nobody else removes.
+static OWN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// How a finished file gets its name: fails if the name is taken. [`fs::hard_link`], except in tests.
 pub type Link = fn(&Path, &Path) -> io::Result<()>;
@@ -49,9 +54,10 @@ impl Alive {
     /// For the file `path`, before it is there. None where files cannot be locked: what is left there goes by its
     /// age.
     fn begin(path: &Path) -> Option<Alive> {
-        let path = with_end(path, ALIVE);
-        let lock = OpenOptions::new().write(true).create_new(true).open(&path).ok()?;
-        let alive = Alive { path, lock };
+        let mark = with_end(path, ALIVE);
+        let lock = OpenOptions::new().write(true).create_new(true).open(&mark).ok()?;
+        own().insert(path.to_owned());
+        let alive = Alive { path: path.to_owned(), lock };
         // Whoever looks for leftovers just now may have it for a moment.
         alive.lock.lock().is_ok().then_some(alive)
     }
@@ -59,8 +65,13 @@ impl Alive {
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        own().remove(&self.path);
+        let _ = fs::remove_file(with_end(&self.path, ALIVE));
     }
+}
+
+fn own() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn with_end(path: &Path, end: &str) -> PathBuf {
@@ -118,33 +129,25 @@ impl Seek for Content {
 }
 
 impl Temp {
-    /// In the folder `dir`, which must exist.
+    /// In the folder `dir`, which must exist, for a file that whoever shares the folder may read as soon as it is
+    /// finished.
     pub fn within(dir: &Path) -> Result<Temp> {
-        Temp::starting(dir, TEMP)
-    }
-
-    fn starting(dir: &Path, start: &str) -> Result<Temp> {
         loop {
-            if let Some(temp) = Temp::create(unused(dir, start))? {
+            if let Some(temp) = Temp::create(unused(dir, TEMP), &mut OpenOptions::new())? {
                 return Ok(temp);
             }
         }
     }
 
-    /// In the folder of the file `target`. Beside a temporary file it is one of that.
+    /// In the folder of the file `target`, for its owner alone. If the writer dies, [`remove_leftovers`] need not
+    /// wait a day, and takes the files beside it too. Beside a temporary file it is one of that.
     pub fn beside(target: &Path) -> Result<Temp> {
         let name = target.file_name().and_then(|name| name.to_str());
-        let name = name.filter(|name| name.starts_with(TEMP));
-        Temp::starting(folder_of(target), &name.map_or(TEMP.into(), |name| format!("{name}-")))
-    }
-
-    /// The same, for what takes long: if the writer dies, [`remove_leftovers`] need not wait a day, and takes the
-    /// files beside it too.
-    pub fn guarded(target: &Path) -> Result<Temp> {
+        let start = name.filter(|name| name.starts_with(TEMP)).map(|name| format!("{name}-"));
         loop {
-            let path = unused(folder_of(target), TEMP);
-            let alive = Alive::begin(&path);
-            if let Some(mut temp) = Temp::create(path)? {
+            let path = unused(folder_of(target), start.as_deref().unwrap_or(TEMP));
+            let alive = if start.is_none() { Alive::begin(&path) } else { None };
+            if let Some(mut temp) = Temp::create(path, &mut private())? {
                 temp.alive = alive;
                 return Ok(temp);
             }
@@ -152,8 +155,8 @@ impl Temp {
     }
 
     /// Nothing if there is such a file.
-    fn create(path: PathBuf) -> Result<Option<Temp>> {
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
+    fn create(path: PathBuf, options: &mut OpenOptions) -> Result<Option<Temp>> {
+        match options.write(true).create_new(true).open(&path) {
             Ok(_) => {
                 let content = Content { path, file: None };
                 Ok(Some(Temp { content, named: false, alive: None }))
@@ -161,6 +164,18 @@ impl Temp {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(None),
             Err(e) => Err(Error::io("write in the folder", folder_of(&path))(e)),
         }
+    }
+
+    /// Gives it the rights that every new file has here, for one that is finished and no secret.
+    pub fn share(&self) -> Result<()> {
+        if cfg!(unix) {
+            // What the umask takes away only a new file tells.
+            let other = Temp::within(folder_of(self.path()))?;
+            let rights = fs::metadata(other.path()).map(|found| found.permissions());
+            let set = rights.and_then(|rights| fs::set_permissions(self.path(), rights));
+            set.map_err(Error::io("set the rights of", self.path()))?;
+        }
+        Ok(())
     }
 
     /// Where it is for now.
@@ -230,6 +245,14 @@ impl Drop for Temp {
     }
 }
 
+/// Makes files that their owner alone may read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
 /// The folder that holds `path`; that of a bare name is the current one.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -243,32 +266,67 @@ fn older(file: &fs::Metadata, age: Duration) -> bool {
 /// Removes temporary files that a dead writer left in `dir`. Failures are not the caller's: the
 /// files may belong to another user, or another writer may be removing them too.
 pub fn remove_leftovers(dir: &Path) {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.starts_with(TEMP)).collect();
-    // What tells of the dead goes after what it tells of.
-    names.sort_by_key(|name| name.ends_with(ALIVE));
+    let names = temporary(dir);
     let starts = names.iter().filter_map(|name| name.strip_suffix(ALIVE));
-    let dead = starts.filter_map(|start| Some((start, lock_of_dead(&dir.join(start))?)));
-    let dead: Vec<(&str, File)> = dead.collect();
+    let writers: Vec<_> = starts.map(|start| (start, Writer::of(&dir.join(start)))).collect();
     for name in &names {
-        let of = |start: &str| {
-            name.strip_prefix(start).is_some_and(|end| end.is_empty() || end.starts_with('-'))
+        let writer = writers.iter().find(|(start, _)| is_of(name, start));
+        let goes = |found: &fs::Metadata| match writer {
+            Some((_, Writer::Dead(_))) => true,
+            Some((_, Writer::Lives)) => false,
+            Some((_, Writer::Unknown)) | None => older(found, LEFTOVER),
         };
-        let abandoned = dead.iter().any(|(start, _)| of(start));
         let file = dir.join(name);
-        let is_old =
-            |found: fs::Metadata| found.is_file() && (abandoned || older(&found, LEFTOVER));
-        if file.symlink_metadata().is_ok_and(is_old) {
+        if file.symlink_metadata().is_ok_and(|found| found.is_file() && goes(&found)) {
             let _ = fs::remove_file(file);
         }
     }
 }
 
-/// The lock that the writer of a temporary file held, if it does not live any more.
-fn lock_of_dead(path: &Path) -> Option<File> {
-    let lock = OpenOptions::new().write(true).open(with_end(path, ALIVE)).ok()?;
-    lock.try_lock().is_ok().then_some(lock)
+/// Removes the temporary files that this process keeps beside replicas, for when it ends before it is done.
+pub fn remove_own() {
+    for own in own().iter() {
+        let (dir, start) = (folder_of(own), own.file_name().and_then(|name| name.to_str()));
+        let Some(start) = start else { continue };
+        for name in temporary(dir).iter().filter(|name| is_of(name, start)) {
+            let _ = fs::remove_file(dir.join(name));
+        }
+    }
+}
+
+/// The temporary names in a folder. Those that tell of a writer stand last: they go after what they tell of.
+fn temporary(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(TEMP)).collect();
+    names.sort_by_key(|name| name.ends_with(ALIVE));
+    names
+}
+
+/// Whether a temporary name is `start`, or that of a file beside it.
+fn is_of(name: &str, start: &str) -> bool {
+    name.strip_prefix(start).is_some_and(|end| end.is_empty() || end.starts_with('-'))
+}
+
+/// What is known of the writer of a temporary file.
+enum Writer {
+    /// The lock that it held, which nobody else gets until the files are gone.
+    Dead(#[expect(dead_code, reason = "held, not read")] File),
+    Lives,
+    Unknown,
+}
+
+impl Writer {
+    fn of(path: &Path) -> Writer {
+        let Ok(lock) = OpenOptions::new().write(true).open(with_end(path, ALIVE)) else {
+            return Writer::Unknown;
+        };
+        match lock.try_lock() {
+            Ok(()) => Writer::Dead(lock),
+            Err(TryLockError::WouldBlock) => Writer::Lives,
+            Err(TryLockError::Error(_)) => Writer::Unknown,
+        }
+    }
 }
 
 /// Makes the names in `dir` durable, where the system can.

@@ -35,12 +35,6 @@ impl Key {
     pub fn write(&self, path: &Path) -> Result<Put> {
         let failed = Error::io("write", path);
         let mut temp = Temp::beside(path)?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let only_me = fs::Permissions::from_mode(0o600);
-            fs::set_permissions(temp.path(), only_me).map_err(&failed)?;
-        }
         let hex = blake3::Hash::from_bytes(self.0).to_hex();
         writeln!(temp.file(), "{WORD}{hex}").map_err(&failed)?;
         let put = temp.publish(path, |from, to| fs::hard_link(from, to))?;

@@ -11,6 +11,7 @@ pub use access::Access;
 pub use sync::{
     Cloned, Credentials, Outcome, Remote, Restored, Session, SyncError, Traffic, Waiting,
 };
+pub use synqlite_objects::files::remove_own;
 pub use synqlite_objects::{Cursor, Error, Key, Put};
 
 // Its example is compiled and run with the doc tests; nobody else sees this.

@@ -1,3 +1,4 @@
+use super::exchange::remove_own_when_ended;
 use super::{Keep, call, credentials, env};
 use crate::error::Result;
 use crate::report::{Report, bytes, rows};
@@ -32,6 +33,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let access = args.keep.access()?;
     let remote = Remote::open(&args.remote, &credentials(&access)?)?;
     let session = Session::new(env());
+    remove_own_when_ended()?;
     let cloned = remote.clone_with(&args.db, &access, &session)?;
     call(&args.db, args.name.as_deref())?;
     let time = since.elapsed();

@@ -72,6 +72,7 @@ type Exchange = fn(&Remote, &mut Replica, &Session) -> synqlite_remote::sync::Re
 
 fn exchange(args: &Args, run: Exchange) -> Result<Report> {
     let since = Instant::now();
+    remove_own_when_ended()?;
     let mut replica = open(&args.db)?;
     let remote = args.with.resolve(&replica)?;
     let session = Session { env: env(), force: args.force, whole: args.whole };
@@ -90,4 +91,24 @@ fn exchange(args: &Args, run: Exchange) -> Result<Report> {
     }
     report.fault = failed;
     Ok(report)
+}
+
+/// From now on SIGINT and SIGTERM remove what this process keeps beside a replica, and end it as they do anyway.
+#[cfg(unix)]
+pub(super) fn remove_own_when_ended() -> Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            synqlite_remote::remove_own();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+    Ok(())
+}
+
+/// Elsewhere files that are open stay, so the next command removes them.
+#[cfg(not(unix))]
+pub(super) fn remove_own_when_ended() -> Result<()> {
+    Ok(())
 }

@@ -1,3 +1,4 @@
+use super::exchange::remove_own_when_ended;
 use super::{Keep, call, credentials, env, key_value, policies, tell_closed};
 use crate::error::{CommandError, Result};
 use crate::report::{Report, rows};
@@ -85,6 +86,7 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
     let access = args.keep.access()?;
     let remote = Remote::open(remote, &credentials(&access)?)?;
     let session = Session::new(env());
+    remove_own_when_ended()?;
     let done = remote.rejoin(&args.db, &access, options, &session)?;
     call(&args.db, args.name.as_deref())?;
     if access.token.is_some() {

@@ -28,6 +28,8 @@ mod hub;
 mod kills;
 #[cfg(unix)]
 mod kv;
+#[cfg(unix)]
+mod leftovers;
 mod messages;
 #[cfg(unix)]
 mod network;

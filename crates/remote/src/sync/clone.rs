@@ -35,7 +35,7 @@ impl Remote {
     pub fn clone_with(&self, target: &Path, access: &Access, session: &Session) -> Result<Cloned> {
         refuse_existing(target)?;
         remove_leftovers(folder_of(target));
-        let temp = Temp::guarded(target)?;
+        let temp = Temp::beside(target)?;
         let mut copy = self.copy_into(temp.path(), session)?;
         access.add(&mut copy, "origin", &self.url())?;
         let theirs = copy.seen()?;
@@ -48,6 +48,9 @@ impl Remote {
         drop(copy);
         let bytes = std::fs::metadata(temp.path()).map_or(0, |file| file.len());
         refuse_existing(target)?;
+        if access.token.is_none() {
+            temp.share()?;
+        }
         match temp.publish(target, |from, to| std::fs::hard_link(from, to))? {
             Put::Created => sync_dir(folder_of(target))?,
             Put::AlreadyThere => return Err(SyncError::Exists(target.to_owned())),

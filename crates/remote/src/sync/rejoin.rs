@@ -22,7 +22,7 @@ impl Remote {
             return Err(Error::NoDatabase(target.display().to_string()).into());
         }
         remove_leftovers(folder_of(target));
-        let temp = Temp::guarded(target)?;
+        let temp = Temp::beside(target)?;
         let mut source = self.copy_into(temp.path(), session)?;
         if let Remote::Store { .. } = self {
             self.pull(&mut source, session)?;

@@ -52,6 +52,7 @@ pub fn push(
     remote: RemoteStore<'_>,
     session: &Session,
 ) -> Result<(Outcome, Synced)> {
+    remove_leftovers(folder_of(mine.path()));
     send(mine, remote, None, session)
 }
 
@@ -101,6 +102,7 @@ fn fetch(
     remote: RemoteStore<'_>,
     session: &Session,
 ) -> Result<(Heads, Outcome)> {
+    remove_leftovers(folder_of(mine.path()));
     for left in (0..LOOKS).rev() {
         let mut heads = look(mine, remote, true, session)?;
         if heads.is_empty() {
@@ -450,7 +452,6 @@ struct Whole {
 impl Whole {
     /// Folds, and copies.
     fn of(mine: &mut Replica, session: &Session) -> Result<Whole> {
-        remove_leftovers(folder_of(mine.path()));
         let file = Temp::beside(mine.path())?;
         mine.copy_to(file.path())?;
         let mut copy = Replica::open_copy(file.path(), session.env.clone())?;

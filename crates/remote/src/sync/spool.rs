@@ -81,7 +81,8 @@ mod tests {
     #[test]
     fn bytes_come_back_from_memory_and_from_the_file() {
         let dir = tempfile::tempdir().unwrap();
-        let files = || std::fs::read_dir(dir.path()).unwrap().count();
+        // Beside it lies what tells that its writer lives.
+        let files = || std::fs::read_dir(dir.path()).unwrap().count().div_ceil(2);
         let mut spool = Spool::beside(&dir.path().join("x.db"));
         let chunk: Vec<u8> = (0..=250).cycle().take(MEMORY / 2).collect();
         for n in 1..=5_u64 {
