@@ -260,10 +260,10 @@ impl Error {
                  wrong, REINDEX makes it anew"
                 .into(),
             Error::ReadOnly(_) => "Make the file and its folder writable".into(),
-            Error::Moved(_) => {
-                "Look what is at that path now, and run the command again on the file that is meant"
-                    .into()
-            }
+            Error::Moved(path) => format!(
+                "Look what is at that path now, and run the command again on the file that is meant; a \
+                 backup that was moved there needs an id of its own first: synqlite init {path} --new-site"
+            ),
             Error::Locked(_) => "Try again when the other program has finished".into(),
             Error::Unmerged => "Run the command again: it goes on with them".into(),
             Error::Io { .. } => {

@@ -78,6 +78,11 @@ impl Replica {
         self.peek(|_, meta| Ok(meta.names.clone()))
     }
 
+    /// What people call this site; nothing if nobody gave it a name.
+    pub fn name(&self) -> Result<String> {
+        Ok(meta::get(&self.conn, "name")?.unwrap_or_default())
+    }
+
     /// Calls this site so, here and, with what it writes, everywhere.
     pub fn set_name(&mut self, name: &str) -> Result<()> {
         meta::check_name(name)?;

@@ -16,8 +16,10 @@ use synqlite_remote::{Outcome, Remote, Session};
 /// A hub says when there is something new: then a round begins at once, and so it does when
 /// something is written here. Any other remote is asked on a period. A round that fails, because the remote
 /// is away or the database locked, is reported and tried again after a pause, which grows to half a
-/// minute, or to the time that `--every` says if that is less. SIGINT (Ctrl-C) and SIGTERM end it after
-/// the round that is under way; a second one ends it at once, which is safe too.
+/// minute, or to the time that `--every` says if that is less. Where another file takes the place of the
+/// replica's, such as a backup, it goes on with that, as a site of its own; if that is no replica of the same
+/// database, or none is there for some seconds, it ends with the failure. SIGINT (Ctrl-C) and SIGTERM end it
+/// after the round that is under way; a second one ends it at once, which is safe too.
 #[derive(clap::Args)]
 pub struct Args {
     /// The replica.
@@ -60,9 +62,13 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         if let Some(error) = &watch.state().error {
             failed(round, error, &watch, as_json)?;
         }
+        if watch.is_over() {
+            break;
+        }
     }
     // Whoever asked for so many rounds wants to know how they ended; whoever stopped it does not.
-    match watch.into_state().error.filter(|_| args.rounds == Some(round)) {
+    let told = args.rounds == Some(round) || watch.is_over();
+    match watch.into_state().error.filter(|_| told) {
         Some(error) => Err(error),
         None => Ok(()),
     }

@@ -107,8 +107,54 @@ fn it_says_that_its_file_was_moved_away() {
     let first = failed.next().expect("it goes on");
     let message = first["message"].as_str().unwrap_or_default();
     assert!(message.contains("B.db was moved, removed or replaced"), "{first}");
+    // Who looks after it starts it again.
+    assert!(failed.count() > 1, "it has some patience");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+/// As it takes one that was written over its file.
+#[cfg(unix)]
+#[test]
+fn it_goes_on_with_a_backup_that_was_moved_in_its_place() {
+    let lab = Lab::with_a_and_b();
+    let mut child = watch(&[&lab.db("B"), "--every", "100ms"]);
+    let mut rounds = lines(&mut child);
+    rounds.next().expect("a first round");
+    let site = || lab.json(&["status", &lab.db("B")])["site"].clone();
+    let (former, name) =
+        (site(), lab.rows("B", "SELECT value FROM synqlite_meta WHERE key='name'"));
+    lab.sql("B", "VACUUM INTO 'BACKUP'".replace("BACKUP", &lab.db("backup")).as_str());
+    lab.sql("B", "INSERT INTO note VALUES('after the backup')");
+    assert!(rounds.any(|round| round["sent"]["rows"] == 1));
+    std::fs::rename(lab.db("backup"), lab.db("B")).unwrap();
+    lab.sql("B", "INSERT INTO note VALUES('after the restore')");
+    assert!(rounds.any(|round| round["sent"]["rows"] == 1));
+    assert_ne!(site(), former);
+    assert_eq!(lab.rows("B", "SELECT value FROM synqlite_meta WHERE key='name'"), name);
+    lab.assert_equal(&["A", "B"]);
+    assert_eq!(lab.rows("A", "SELECT text FROM note WHERE text LIKE 'after%'").len(), 2);
     child.kill().unwrap();
-    child.wait().unwrap();
+    let told = child.wait_with_output().unwrap().stderr;
+    assert!(String::from_utf8_lossy(&told).contains("was restored from an older copy"));
+}
+
+#[cfg(unix)]
+#[test]
+fn it_ends_when_another_database_takes_its_place() {
+    let lab = Lab::with_a_and_b();
+    lab.sql("other", "CREATE TABLE t(k)");
+    lab.json(&["init", &lab.db("other")]);
+    let mut child = watch(&[&lab.db("B"), "--every", "100ms"]);
+    let mut rounds = lines(&mut child);
+    rounds.next().expect("a first round");
+    std::fs::rename(lab.db("other"), lab.db("B")).unwrap();
+    let codes: Vec<Value> = rounds.map(|round| round["code"].clone()).collect();
+    let failed: Vec<&Value> = codes.iter().skip_while(|code| code.is_null()).collect();
+    assert!(failed.len() > 1 && failed.iter().all(|code| *code == "conflict"), "{codes:?}");
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{told}");
+    assert!(told.contains("are not clones of one another"), "{told}");
 }
 
 /// What is there and no replica is not going to be one.

@@ -3,13 +3,15 @@
 //! A [`Waiter`] waits until the two have something to exchange: something was committed here, or a hub
 //! has something new. A [`Watch`] exchanges it, round after round. The next round has a time at which it comes,
 //! whatever the last one did, so it never stalls; and what failed last is in its [`State`] until one succeeds.
+//! Where another file takes the place of the replica's, it goes on with that, or is over.
 
 mod hub;
 mod notice;
+mod replaced;
 #[cfg(test)]
 mod tests;
 
-use crate::{Outcome, Remote, Session, SyncError};
+use crate::{Outcome, Remote, Restored, Session, SyncError};
 use hub::Listener;
 use notice::{Bell, Notice};
 use std::sync::mpsc::Receiver;
@@ -171,6 +173,10 @@ pub struct Watch<'a, E> {
     began: Option<Instant>,
     took: Duration,
     state: State<E>,
+    /// Since when there is no replica to go on with.
+    without: Option<Instant>,
+    /// What no outcome has told yet.
+    restored: Option<Restored>,
 }
 
 impl<'a, E: From<SyncError>> Watch<'a, E> {
@@ -183,8 +189,14 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
     ) -> Watch<'a, E> {
         let state = State { online: false, last_sync: None, pending: 0, failures: 0, error: None };
         let (waiter, reach) = (Waiter::new(replica), Box::new(reach));
-        let (began, took) = (None, Duration::ZERO);
-        Watch { replica, reach, session, pace, waiter, began, took, state }
+        let (began, took, without, restored) = (None, Duration::ZERO, None, None);
+        Watch { replica, reach, session, pace, waiter, began, took, state, without, restored }
+    }
+
+    /// Whether another file has taken the place of the replica's, or none is there, and for some seconds that has
+    /// been no replica of its database. No round will succeed, then: the state says why.
+    pub fn is_over(&self) -> bool {
+        self.without.is_some_and(|since| since.elapsed() > replaced::PATIENCE)
     }
 
     /// Where it stands.
@@ -214,17 +226,27 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
             return None;
         }
         self.began = Some(Instant::now());
+        if self.waiter.notice.moved(self.replica) {
+            match replaced::take(self.replica, &self.session) {
+                Ok(restored) => self.restored = restored.or(self.restored.take()),
+                Err(e) => {
+                    self.without = self.without.or(self.began);
+                    return Some(self.failed(e.into(), None));
+                }
+            }
+            (self.waiter, self.without) = (Waiter::new(self.replica), None);
+        }
         let remote = match (self.reach)(self.replica) {
             Ok(remote) => remote,
             Err(e) => return Some(self.failed(e, None)),
         };
         self.waiter.listen(&remote);
         let outcome = match remote.sync(self.replica, &self.session) {
-            Ok(outcome) => outcome,
+            Ok(outcome) => self.told(outcome),
             Err(e) => {
                 self.state.online = !e.is_away();
                 let (done, why) = match e {
-                    SyncError::Unsent { done, why } => (Some(*done), *why),
+                    SyncError::Unsent { done, why } => (Some(self.told(*done)), *why),
                     e => (None, e),
                 };
                 self.failed(why.into(), Some(&remote));
@@ -238,10 +260,18 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
         Some(Some(outcome))
     }
 
+    fn told(&mut self, mut outcome: Outcome) -> Outcome {
+        outcome.restored.extend(self.restored.take());
+        outcome
+    }
+
     fn failed(&mut self, e: E, remote: Option<&Remote>) -> Option<Outcome> {
         self.state.failures += 1;
         self.state.error = Some(e);
         self.waiter.failed();
+        if self.without.is_some() {
+            return None;
+        }
         // What cannot be read just now is as it was.
         self.state.pending = self.pending(remote).unwrap_or(self.state.pending);
         None
