@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::serve::Settings;
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -75,8 +76,45 @@ impl Config {
         })
     }
 
+    /// The numbers that cannot work at every value, and what they may be.
+    fn bounded(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 10] {
+        let limits = &self.limits;
+        let many = |n: Option<usize>| n.map(|n| n as u64);
+        let few = |n: Option<u32>| n.map(u64::from);
+        [
+            ("threads", many(self.threads), 1..=1024),
+            ("gather_milliseconds", few(self.gather_milliseconds), 0..=1000),
+            ("lease_seconds", few(self.lease_seconds), 1..=3600),
+            ("grace_seconds", few(self.grace_seconds), 0..=86_400),
+            ("limits.object_bytes", limits.object_bytes, 1..=u64::MAX),
+            ("limits.token_bytes", limits.token_bytes, 1..=u64::MAX),
+            (
+                "limits.token_requests_per_second",
+                few(limits.token_requests_per_second),
+                1..=u64::from(u32::MAX),
+            ),
+            ("limits.sites", many(limits.sites), 1..=u64::MAX),
+            ("limits.connections", many(limits.connections), 1..=1_000_000),
+            ("limits.body_seconds", few(limits.body_seconds), 1..=86_400),
+        ]
+    }
+
+    /// Refuses numbers with which nobody could use the hub.
+    fn check(&self) -> Result<()> {
+        for (name, number, range) in self.bounded() {
+            let Some(n) = number.filter(|n| !range.contains(n)) else { continue };
+            let what = match (range.start(), *range.end()) {
+                (least, u64::MAX) => format!("{name} = {n}: it must be {least} or more"),
+                (least, most) => format!("{name} = {n}: it must be from {least} to {most}"),
+            };
+            return Err(Error::Setting { what, hint: "Set it so, or leave it out" });
+        }
+        Ok(())
+    }
+
     /// Changes settings to what the file says.
     pub fn apply(&self, to: &mut Settings) -> Result<()> {
+        self.check()?;
         fn set<T: Clone>(to: &mut T, from: &Option<T>) {
             if let Some(value) = from {
                 to.clone_from(value);
@@ -147,6 +185,13 @@ mod tests {
     }
 
     #[test]
+    fn nothing_has_a_meaning_where_it_can() {
+        let none = "gather_milliseconds = 0\nreserve_bytes = 0\ncache_bytes = 0\nretire_days = 0\n\
+                    grace_seconds = 0\n[limits]\nbody_bytes_per_second = 0\n";
+        assert_eq!(applied(none).unwrap().limits.pace, 0);
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_line() {
         for (text, says) in [
             ("open = true\nlisten_on = 'x'", "line 2: unknown field `listen_on`"),
@@ -154,6 +199,16 @@ mod tests {
             ("open = 7", "line 1"),
             ("tls_key = 'x'", "only one of"),
             ("store = 'ftp://x'", "ftp:// is no store"),
+            ("threads = 100000", "threads = 100000: it must be from 1 to 1024"),
+            ("threads = 0", "threads = 0"),
+            ("gather_milliseconds = 1000000", "gather_milliseconds = 1000000: it must be from 0"),
+            ("lease_seconds = 0", "lease_seconds = 0"),
+            ("[limits]\nobject_bytes = 0", "limits.object_bytes = 0: it must be 1 or more"),
+            ("[limits]\ntoken_bytes = 0", "limits.token_bytes = 0"),
+            ("[limits]\ntoken_requests_per_second = 0", "limits.token_requests_per_second = 0"),
+            ("[limits]\nsites = 0", "limits.sites = 0"),
+            ("[limits]\nconnections = 0", "limits.connections = 0"),
+            ("[limits]\nbody_seconds = 0", "limits.body_seconds = 0"),
         ] {
             let told = applied(text).unwrap_err().to_string();
             assert!(told.contains(says), "{text}: {told}");

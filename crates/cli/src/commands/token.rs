@@ -27,14 +27,15 @@ pub enum Command {
         /// What to call it in lists, such as the site that gets it.
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
-        /// How long it is good, such as 12h or 720h; for ever if absent.
-        #[arg(long, value_name = "TIME", value_parser = duration)]
+        /// How long it is good, such as 12h or 720h: a number with ms, s, m or h behind it; for ever if
+        /// absent.
+        #[arg(long, value_name = "TIME", value_parser = with_unit)]
         expires: Option<Duration>,
         /// Bytes that it may store in all; as the hub's settings have it if absent.
-        #[arg(long, value_name = "BYTES")]
+        #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
         stored_bytes: Option<u64>,
         /// Bytes of the largest object that it may put; as the hub's settings have it if absent.
-        #[arg(long, value_name = "BYTES")]
+        #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
         object_bytes: Option<u64>,
         /// Requests a second that it may make; as the hub's settings have it if absent.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -107,6 +108,14 @@ pub fn run(command: &Command) -> Result<Report> {
             }
             Ok(Report::new(json!({"revoked": id}), format!("revoked {id}")))
         }
+    }
+}
+
+/// Whoever writes 3 may mean days, and would get seconds.
+fn with_unit(text: &str) -> Result<Duration, String> {
+    match text.ends_with(|c: char| c.is_ascii_digit()) {
+        true => Err("say of what, such as 90s, 15m, 12h or 720h".to_owned()),
+        false => duration(text),
     }
 }
 
