@@ -175,6 +175,12 @@ fn print(report: Report, json: bool) -> Result<()> {
 /// For how many seconds a locked database is waited for.
 static PATIENCE: AtomicU64 = AtomicU64::new(0);
 
+/// The same, for what is locked and no database.
+#[cfg(unix)]
+fn patience() -> Duration {
+    Duration::from_secs(PATIENCE.load(Relaxed))
+}
+
 /// After so long somebody is told why nothing happens.
 const QUIET: Duration = Duration::from_secs(2);
 

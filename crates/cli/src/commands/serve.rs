@@ -1,5 +1,5 @@
-use super::print;
 use super::watch::stop_signal;
+use super::{patience, print};
 use crate::error::{CommandError, Result};
 use crate::report::{Report, bytes, count};
 use crate::terminal;
@@ -7,10 +7,10 @@ use serde_json::json;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use synqlite_front::remotes::storage;
-use synqlite_hub::{Config, Location, Settings, backup, check, restore, start};
+use synqlite_hub::{Config, Error, Location, Running, Settings, backup, check, restore, start};
 use tracing_subscriber::filter::LevelFilter;
 
 /// How often it looks for a signal.
@@ -21,7 +21,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// Sites reach it at http://HOST:PORT/NAME, and exchange there as in a folder; there can be any number
 /// of such places, each for one database. Nobody may do anything without a token: see
 /// `synqlite token`. SIGTERM and SIGINT end it once the requests under way are finished; what was acknowledged is on
-/// the device at any time. The first line of standard output says where it listens.
+/// the device at any time. While another hub still closes the store it waits, as long as --wait says. The
+/// first line of standard output says where it listens.
 #[derive(clap::Args)]
 pub struct Args {
     /// Address and port to listen on, 127.0.0.1:7700 if absent; port 0 takes any that is free.
@@ -61,6 +62,10 @@ pub struct Args {
     #[arg(long, value_name = "LEVEL")]
     log: Option<LevelFilter>,
 }
+
+/// What to do where a backup is asked for of a hub that runs.
+const RUNNING: &str = "Ask that one for it, with an admin token of all databases: (umask 077; curl -fH \
+     \"Authorization: Bearer $ADMIN_TOKEN\" http://HOST:PORT/backup > FILE); or stop it first";
 
 /// The time, as hubs count it.
 pub(super) fn now() -> i64 {
@@ -150,7 +155,10 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         return print(Report::new(json, text), as_json);
     }
     if let Some(file) = &args.backup {
-        let objects = backup(&settings, file)?;
+        let objects = backup(&settings, file).map_err(|e| match e {
+            Error::Taken { .. } => CommandError::from(e).hint(RUNNING),
+            e => e.into(),
+        })?;
         let text = format!("{} in {}", count(objects, "object"), file.display());
         return print(Report::new(json!({"objects": objects}), text), as_json);
     }
@@ -164,7 +172,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     set.map_err(|e| CommandError::new(format!("logging cannot begin: {e}")))?;
     let stop = stop_signal()?;
     let (open, vault) = (settings.open, settings.store.vault());
-    let hub = start(settings.clone())?;
+    let hub = start_once_free(&settings, &stop)?;
     let url = hub.url();
     dangers(&settings, [hub.address()]).iter().for_each(|warning| terminal::complain(warning));
     print(Report::new(json!({"listening": url}), format!("listening on {url}")), as_json)?;
@@ -179,4 +187,26 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
         stopper.stop();
     });
     Ok(hub.wait()?)
+}
+
+/// Starts a hub, as soon as another that has its store has closed it, as one does that is stopped.
+fn start_once_free(settings: &Settings, stop: &AtomicBool) -> Result<Running> {
+    let (since, mut told) = (Instant::now(), false);
+    loop {
+        match start(settings.clone()) {
+            Err(Error::Taken { place }) if since.elapsed() < patience() => {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(Error::Taken { place }.into());
+                }
+                if !std::mem::replace(&mut told, true) {
+                    let limit = patience().as_secs();
+                    terminal::complain(&format!(
+                        "another hub has {place} open: waiting for up to {limit} s until it has closed it"
+                    ));
+                }
+                std::thread::sleep(TICK);
+            }
+            started => return Ok(started?),
+        }
+    }
 }

@@ -35,7 +35,12 @@ fn a_failure_tells_programs_its_kind_and_what_it_concerns() {
         (&["push", &a, "nowhere"], 1, "refused", None),
         (&["frobnicate"], 2, "usage", None),
         (&["push"], 2, "usage", None),
-        (&["serve", "--listen", "127.0.0.1:0", "--store", &store], 3, "locked", Some(&store)),
+        (
+            &["serve", "--listen", "127.0.0.1:0", "--wait", "0", "--store", &store],
+            3,
+            "locked",
+            Some(&store),
+        ),
         (&["push", &a, "http://127.0.0.1:9/x"], 4, "network", None),
         (&["clone", &a, &plain], 5, "conflict", Some(&plain)),
         (&["key", "new", &plain], 5, "conflict", Some(&plain)),

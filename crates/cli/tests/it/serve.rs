@@ -145,8 +145,11 @@ fn it_ends_gracefully_and_one_at_a_time_has_the_store() {
     let store = lab.path("hub").display().to_string();
     let mut hub = Hub::start(Path::new(&store), &["--open"]);
     assert_eq!(hub.ask("PUT", &batch(1, 1), "", b"one").map(|a| a.0), Some(401), "a wrong token");
-    let told = lab.refused(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+    let second = ["serve", "--listen", "127.0.0.1:0", "--store", &store, "--wait", "0"];
+    let told = lab.refused(&second);
     assert!(told.contains("another hub has") && !told.contains("kv"), "{told}");
+    let told = lab.refused(&["serve", "--store", &store, "--backup", &lab.db("copy")]);
+    assert!(told.contains("GET /backup") || told.contains("/backup > FILE"), "{told}");
     let beside = lab.json(&["serve", "--check", "--store", &store]);
     assert_eq!((&beside["ok"], &beside["running"]), (&true.into(), &true.into()));
     let since = Instant::now();
@@ -171,6 +174,40 @@ fn it_ends_gracefully_and_one_at_a_time_has_the_store() {
         let output = synqlite(wrong);
         assert_eq!(output.status.code(), Some(2), "{}{}", stdout(&output), stderr(&output));
     }
+}
+
+#[test]
+fn a_hub_waits_for_one_that_still_closes_the_store() {
+    let lab = Lab::new();
+    let store = lab.path("hub");
+    let first = Hub::start(&store, &["--open"]);
+    let stopper = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(700));
+        first.signal("TERM");
+        first
+    });
+    let since = Instant::now();
+    let second = Hub::start(&store, &["--open"]);
+    assert!(since.elapsed() > Duration::from_millis(600));
+    assert_eq!(second.ask("GET", "/healthz", "", b"").map(|a| a.0), Some(200));
+    drop(stopper.join().expect("it ends"));
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    let lab = Lab::new();
+    let (store, config) = (lab.path("hub").display().to_string(), lab.path("hub.toml"));
+    std::fs::write(&config, "threads = 100000").unwrap();
+    let config = config.display().to_string();
+    for more in [&["--check"][..], &[]] {
+        let told =
+            lab.refused(&[&["serve", "--store", &store, "--config", &config], more].concat());
+        assert!(told.contains("threads = 100000: it must be from 1 to 1024"), "{told}");
+    }
+    let create = ["token", "create", "--store", &store, "--database", "*", "--expires", "3"];
+    let output = synqlite(&create);
+    let told = stderr(&output);
+    assert!(output.status.code() == Some(2) && told.contains("720h"), "{told}");
 }
 
 #[test]
