@@ -192,7 +192,7 @@ pub fn of_store(e: &StoreError) -> (Kind, Option<String>) {
         E::BadSnapshot { name, .. } | E::Unsealable { name } => {
             (Kind::Damaged, Some(name.to_string()))
         }
-        E::Io { path, .. } | E::NoKey { path, .. } => {
+        E::Io { path, .. } | E::Beside { path, .. } | E::NoKey { path, .. } => {
             (Kind::Refused, Some(path.display().to_string()))
         }
         _ => (Kind::Refused, None),

@@ -31,6 +31,17 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+    /// No file can be made beside one of this machine.
+    #[error(
+        "cannot make a file beside `{path}`: {source}. What is sent or fetched is put together there: \
+         make its folder writable, and see that the disk has room"
+    )]
+    Beside {
+        /// What it is for.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
     /// An object stopped arriving.
     #[error("cannot read `{name}` from the remote: {source}. Try again")]
     Read {
@@ -114,7 +125,7 @@ pub enum Error {
         found: Vec<DatabaseId>,
     },
     /// A store on the network does not answer, or breaks off again and again.
-    #[error("cannot reach {address}: {why}. Check the address and the network, and try again")]
+    #[error("cannot reach {address}: {why}{}", way_out(why))]
     Unreachable {
         /// The store.
         address: String,
@@ -225,6 +236,25 @@ pub enum Error {
 #[error("it was altered, cut short, or is another object under this name")]
 pub(crate) struct Altered;
 
+/// What to do about a store that cannot be reached, if why it cannot does not say that itself.
+fn way_out(why: &str) -> &'static str {
+    // Neither TLS nor HTTP has a type for these that reaches us.
+    let says = |words: &[&str]| words.iter().any(|word| why.contains(word));
+    if says(&["UnknownIssuer"]) {
+        ". This machine does not trust who signed it: add that authority to the system's, or name it in \
+         SSL_CERT_FILE"
+    } else if says(&["invalid peer certificate"]) {
+        ". Check the address and this machine's date; or the hub needs a certificate that is good for both"
+    } else if says(&["InvalidContentType", "InvalidMessage", "invalid HTTP version"]) {
+        ". One side speaks HTTPS and the other HTTP: write https:// where the hub has a certificate, \
+         http:// where it has none"
+    } else if says(&[". "]) {
+        ""
+    } else {
+        ". Check the address and the network, and try again"
+    }
+}
+
 fn list(databases: &[DatabaseId]) -> String {
     databases.iter().map(DatabaseId::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -242,5 +272,22 @@ impl Error {
     /// For `map_err`: the operating system refused `doing` on `path`.
     pub fn io(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
         move |source| Error::Io { doing, path: path.to_owned(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_do_is_said_once() {
+        let told = |why: &str| {
+            Error::Unreachable { address: "the hub".into(), why: why.into() }.to_string()
+        };
+        let often = "this token asks too often. Wait as Retry-After says";
+        assert_eq!(told(often), format!("cannot reach the hub: {often}"));
+        assert!(told("io: Connection refused").ends_with("network, and try again"));
+        let plain = told("io: received corrupt message of type InvalidContentType");
+        assert!(plain.ends_with("http:// where it has none"), "{plain}");
     }
 }

@@ -147,7 +147,11 @@ impl Temp {
         loop {
             let path = unused(folder_of(target), start.as_deref().unwrap_or(TEMP));
             let alive = if start.is_none() { Alive::begin(&path) } else { None };
-            if let Some(mut temp) = Temp::create(path, &mut private())? {
+            let made = Temp::create(path, &mut private()).map_err(|e| match e {
+                Error::Io { source, .. } => Error::Beside { path: target.to_owned(), source },
+                e => e,
+            });
+            if let Some(mut temp) = made? {
                 temp.alive = alive;
                 return Ok(temp);
             }
