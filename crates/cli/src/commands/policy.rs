@@ -11,7 +11,8 @@ use synqlite_front::answer;
 ///   T.identity=key|birth   rows of table T are the same if their keys are, or by birth
 ///   T.ids=shared|local     where two sites give one number to two rows, the later row gets another,
 ///                          on all sites; with `local` each site has numbers of its own, none of
-///                          which ever changes there, and references follow
+///                          which ever changes there, and references follow; that holds on each site
+///                          from when the policy has arrived there
 ///   T.on_unique=quarantine|unify
 ///                          a row that loses a unique key is hidden; with `unify` the rows that
 ///                          refer to it show the winner, for lookup tables such as tags
