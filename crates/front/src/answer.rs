@@ -8,7 +8,7 @@ use synqlite_core::{
     LogEntry, NamedRemote, Policies, Replica, SiteId, SiteNames, Skipped, Status, TableReport,
     Undone, Value, Writer,
 };
-use synqlite_remote::{Access, Cloned, Outcome, SyncError, Traffic};
+use synqlite_remote::{Access, Cloned, Outcome, SyncError, Traffic, Waiting};
 
 /// What `status` tells.
 pub struct State {
@@ -97,10 +97,6 @@ pub fn outcome(o: &Outcome, conflicts: u64, time: Duration) -> Json {
         let shown = json!({"inserted": s.inserted, "updated": s.updated, "deleted": s.deleted});
         (table.clone(), shown)
     });
-    let names: Vec<_> = o.waiting.iter().map(|w| w.name.as_str()).collect();
-    let aside = o.aside.iter().map(
-        |a| json!({"name": a.name, "site": a.site, "table": a.table, "why": a.why, "hint": a.hint}),
-    );
     json!({
         "sent": traffic(&o.sent),
         "received": traffic(&o.received),
@@ -110,9 +106,18 @@ pub fn outcome(o: &Outcome, conflicts: u64, time: Duration) -> Json {
         "conflicts": conflicts,
         "seconds": seconds(time),
         "decisions": decisions(&m.decisions),
-        "waiting": names,
-        "set_aside": aside.collect::<Vec<_>>(),
+        "waiting": waiting(&o.waiting),
+        "set_aside": set_aside(&o.aside),
     })
+}
+
+fn waiting(waiting: &[Waiting]) -> Vec<&str> {
+    waiting.iter().map(|w| w.name.as_str()).collect()
+}
+
+fn set_aside(aside: &[Aside]) -> Vec<Json> {
+    let of = |a: &Aside| json!({"name": a.name, "site": a.site, "table": a.table, "why": a.why, "hint": a.hint});
+    aside.iter().map(of).collect()
 }
 
 fn traffic(t: &Traffic) -> Json {
@@ -132,6 +137,7 @@ pub fn cloned(cloned: &Cloned, origin: &str, time: Duration) -> Json {
     json!({
         "site": cloned.site.to_string(), "rows": cloned.rows, "seconds": seconds(time),
         "bytes": cloned.bytes, "origin": origin,
+        "waiting": waiting(&cloned.waiting), "set_aside": set_aside(&cloned.aside),
     })
 }
 

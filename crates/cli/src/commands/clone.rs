@@ -2,6 +2,7 @@ use super::exchange::remove_own_when_ended;
 use super::{Keep, call, credentials, env};
 use crate::error::Result;
 use crate::report::{Report, bytes, rows};
+use crate::terminal::{tell_aside, tell_waiting};
 use std::path::PathBuf;
 use std::time::Instant;
 use synqlite_core::check_site_name;
@@ -36,6 +37,8 @@ pub fn run(args: &Args) -> Result<Report> {
     remove_own_when_ended()?;
     let cloned = remote.clone_with(&args.db, &access, &session)?;
     call(&args.db, args.name.as_deref())?;
+    tell_waiting(&cloned.waiting);
+    tell_aside(&cloned.aside);
     let time = since.elapsed();
     let text = format!(
         "{} is a replica with {} ({}), site {}, in {:.3} s",

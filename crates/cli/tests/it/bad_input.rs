@@ -205,6 +205,23 @@ fn a_database_that_another_program_keeps_locked() {
     assert_eq!(lab.json(&["fold", &lab.db("A")])["rows"], 1);
 }
 
+/// A clone says what it lacks.
+#[test]
+fn a_clone_of_a_folder_with_stamps_from_the_future() {
+    let lab = Lab::with_a();
+    let folder = lab.dir.path().join("folder");
+    let url = format!("file://{}/", folder.display());
+    lab.json(&["push", &lab.db("A"), &url]);
+    lab.sql("A", "INSERT INTO note VALUES('from 2100')");
+    lab.sql("A", "UPDATE synqlite_journal SET at = julianday('2100-01-01')");
+    lab.json(&["push", &lab.db("A"), &url]);
+    let output = synqlite(&["--json", "clone", &url, &lab.db("B")]);
+    let told = stderr(&output);
+    assert!(told.contains("set aside") && told.contains("--force"), "{told}");
+    let said: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(said["set_aside"][0]["why"].as_str().unwrap().contains("ahead of this"), "{said}");
+}
+
 #[test]
 fn stamps_from_the_future() {
     let lab = Lab::with_a_and_b();

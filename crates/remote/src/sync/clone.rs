@@ -4,10 +4,10 @@
 //! clone that is killed leaves nothing that looks like a replica. What it leaves the next one removes.
 
 use super::fetch::{Fetched, fetch, open_snapshot};
-use super::{Remote, Result, Session, SyncError};
+use super::{Outcome, Remote, Result, Session, SyncError, Waiting};
 use crate::Access;
 use std::path::{Path, PathBuf};
-use synqlite_core::{Phase, Replica, Synced};
+use synqlite_core::{Aside, Phase, Replica, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers, sync_dir};
 use synqlite_objects::peek_snapshot;
 use synqlite_objects::{Ask, Kind, Put, Store, only_database};
@@ -22,6 +22,10 @@ pub struct Cloned {
     pub rows: i64,
     /// Size of the file in bytes.
     pub bytes: u64,
+    /// Batches that cannot be merged yet.
+    pub waiting: Vec<Waiting>,
+    /// What the new replica lacks since it cannot be merged: damaged, forged, or of a time that has not come.
+    pub aside: Vec<Aside>,
 }
 
 impl Remote {
@@ -40,9 +44,10 @@ impl Remote {
         access.add(&mut copy, "origin", &self.url())?;
         let theirs = copy.seen()?;
         copy.note_synced(&self.url(), &Synced { pulled: true, theirs, ..Synced::default() })?;
-        if let Remote::Store { .. } = self {
-            self.pull(&mut copy, session)?;
-        }
+        let Outcome { waiting, aside, .. } = match self {
+            Remote::Store { .. } => self.pull(&mut copy, session)?,
+            Remote::Replica(_) => Outcome::default(),
+        };
         let (site, rows) = (copy.site(), copy.count_rows()?);
         // SQLite writes what it kept beside the file into it, and the file is whole.
         drop(copy);
@@ -55,7 +60,7 @@ impl Remote {
             Put::Created => sync_dir(folder_of(target))?,
             Put::AlreadyThere => return Err(SyncError::Exists(target.to_owned())),
         }
-        Ok(Cloned { site, rows, bytes })
+        Ok(Cloned { site, rows, bytes, waiting, aside })
     }
 
     /// A new site in the file `to`: a copy of the other replica, or the newest snapshot of a store.
