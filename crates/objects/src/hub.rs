@@ -17,7 +17,11 @@ use synqlite_wire::{DatabaseId, Id};
 use ureq::http::{Method, Response};
 use ureq::{Body, BodyReader};
 
-/// Files longer than this are put in parts of this length.
+/// Objects longer than this are put in parts. Over a network that breaks off they would hardly ever
+/// arrive whole, and asking how much has arrived costs nothing beside so many bytes. A part that follows
+/// a failure is no longer either.
+const WHOLE: u64 = 1 << 20;
+/// No part is longer.
 const PART: u64 = 8 << 20;
 /// So many bytes of objects are kept with one list; of the others only the first [`HEAD`].
 const ROOM: usize = 32 << 20;
@@ -194,13 +198,8 @@ impl Hub {
         }
     }
 
-    /// Sends a whole object, or a part of one.
-    fn put(
-        &self,
-        name: &ObjectName,
-        bytes: &[u8],
-        headers: Vec<(&'static str, String)>,
-    ) -> Result<Progress> {
+    /// Sends a whole object, or a part of one, once.
+    fn put(&self, name: &ObjectName, bytes: &[u8], headers: Headers) -> Tried<Progress> {
         let request = Request {
             method: Method::PUT,
             url: self.object(name),
@@ -209,7 +208,7 @@ impl Hub {
             expect: &[409],
             ..Request::default()
         };
-        let answer = self.client.patiently(|| self.client.send(&request))?;
+        let answer = self.client.send(&request)?;
         match answer.status().as_u16() {
             201 => Ok(Progress::Put(Put::Created)),
             200 => Ok(Progress::Put(Put::AlreadyThere)),
@@ -217,9 +216,120 @@ impl Hub {
         }
     }
 
+    fn put_whole(&self, name: &ObjectName, bytes: &[u8], headers: &Headers) -> Result<Put> {
+        match self.client.patiently(|| self.put(name, bytes, headers.clone()))? {
+            Progress::Put(put) => Ok(put),
+            Progress::Received(_) => Err(self.client.stranger("it takes an object for a part")),
+        }
+    }
+
+    /// Puts an object of `total` bytes, small ones whole and others in parts.
+    fn put_from(
+        &self,
+        name: &ObjectName,
+        source: &mut (impl Read + Seek),
+        total: u64,
+        common: Headers,
+        step: Step<'_>,
+    ) -> std::result::Result<Put, PutError> {
+        step(0, total);
+        let put = if total > WHOLE {
+            self.put_parts(name, source, total, common, step)?
+        } else {
+            let mut bytes = vec![0; total as usize];
+            source.read_exact(&mut bytes)?;
+            self.put_whole(name, &bytes, &common)?
+        };
+        step(total, total);
+        Ok(put)
+    }
+
+    /// Puts an object in parts, from where an earlier try ended. What has arrived of a part that broke
+    /// off counts, so the hub is asked, and it goes on from there for as long as it gets on.
+    fn put_parts(
+        &self,
+        name: &ObjectName,
+        source: &mut (impl Read + Seek),
+        total: u64,
+        mut common: Headers,
+        step: Step<'_>,
+    ) -> std::result::Result<Put, PutError> {
+        let mut hasher = blake3::Hasher::new();
+        io::copy(source, &mut hasher)?;
+        let upload = hasher.finalize().to_hex().to_string();
+        let url = format!("{}/uploads/{upload}", self.base);
+        common.push(("synqlite-upload", upload));
+        let mut there = self.arrived(&url)?;
+        let (mut furthest, mut length, mut failures) = (there, PART, 0);
+        loop {
+            step(there.min(total), total);
+            // Of one that is there in full, and that nobody finished, the last byte is enough.
+            let from = there.min(total.saturating_sub(1));
+            let mut part = vec![0; length.min(total - from) as usize];
+            source.seek(SeekFrom::Start(from))?;
+            source.read_exact(&mut part)?;
+            let last = (from + part.len() as u64).saturating_sub(1);
+            let mut headers = common.clone();
+            headers.push(("content-range", format!("bytes {from}-{last}/{total}")));
+            let (why, after) = match self.put(name, &part, headers) {
+                Ok(Progress::Put(put)) => return Ok(put),
+                Ok(Progress::Received(now)) if now > there => {
+                    (there, length) = (now, PART.min(2 * length));
+                    if there > furthest {
+                        (furthest, failures) = (there, 0);
+                    }
+                    continue;
+                }
+                // Perhaps what a broken connection left is still being written.
+                Ok(Progress::Received(_)) => ("an upload to it does not get on".to_owned(), None),
+                Err(RequestError::Passing(why, after)) => (why, after),
+                Err(RequestError::Lasting(e)) => return Err(e.into()),
+            };
+            length = WHOLE;
+            failures += 1;
+            if failures == STALLS {
+                return Err(Error::Unreachable { address: self.address(), why }.into());
+            }
+            pause(failures, after);
+            there = self.arrived(&url)?;
+            if there > furthest {
+                (furthest, failures) = (there, 0);
+            }
+        }
+    }
+
+    /// How much of an upload has arrived.
+    fn arrived(&self, url: &str) -> Result<u64> {
+        let request = Request { url: url.to_owned(), ..Request::default() };
+        let answer = self.client.patiently(|| self.client.send(&request))?;
+        self.received(&answer)
+    }
+
     fn received(&self, answer: &Response<Body>) -> Result<u64> {
         let there = header(answer, "synqlite-received");
         there.ok_or_else(|| self.client.stranger("it does not say what it has received"))
+    }
+}
+
+/// Headers of a request.
+type Headers = Vec<(&'static str, String)>;
+
+/// Why an object was not put.
+enum PutError {
+    /// What it was to be read from failed.
+    Source(io::Error),
+    Store(Error),
+}
+
+impl From<io::Error> for PutError {
+    fn from(e: io::Error) -> PutError {
+        PutError::Source(e)
+    }
+}
+
+impl From<Error> for PutError {
+    fn from(e: Error) -> PutError {
+        PutError::Store(e)
     }
 }
 
@@ -360,10 +470,12 @@ impl Store for Hub {
         if bytes.is_empty() {
             return Err(Error::EmptyObject { name: *name });
         }
-        match self.put(name, bytes, Vec::new())? {
-            Progress::Put(put) => Ok(put),
-            Progress::Received(_) => Err(self.client.stranger("it takes an object for a part")),
-        }
+        let (mut source, total) = (io::Cursor::new(bytes), bytes.len() as u64);
+        let put = self.put_from(name, &mut source, total, Headers::new(), &mut |_, _| {});
+        put.map_err(|e| match e {
+            PutError::Store(e) => e,
+            PutError::Source(e) => Error::Write { name: *name, source: e },
+        })
     }
 
     fn put_file_if_absent(
@@ -376,58 +488,21 @@ impl Store for Hub {
         let failed = Error::io("read", file);
         let mut source = File::open(file).map_err(&failed)?;
         let total = source.metadata().map_err(&failed)?.len();
-        let mut common = Vec::new();
+        let mut headers = Headers::new();
         if let Some(Cursor { epoch, sequence }) = covers {
-            common.push(("synqlite-covers", sequence.to_string()));
-            common.push(("synqlite-epoch", epoch.to_string()));
+            headers.push(("synqlite-covers", sequence.to_string()));
+            headers.push(("synqlite-epoch", epoch.to_string()));
         }
         if total == 0 {
             return Err(Error::EmptyObject { name: *name });
         }
-        let mut done = 0;
-        if total > PART {
-            let mut hasher = blake3::Hasher::new();
-            io::copy(&mut source, &mut hasher).map_err(&failed)?;
-            let upload = hasher.finalize().to_hex().to_string();
-            let url = format!("{}/uploads/{upload}", self.base);
-            let asked = self.client.patiently(|| {
-                self.client.send(&Request { url: url.clone(), ..Request::default() })
-            })?;
-            done = self.received(&asked)?;
-            common.push(("synqlite-upload", upload));
-        }
-        let mut stalls = 0;
-        loop {
-            step(done.min(total), total);
-            let mut part = vec![0; PART.min(total.saturating_sub(done)) as usize];
-            source.seek(SeekFrom::Start(done)).map_err(&failed)?;
-            source.read_exact(&mut part).map_err(|e| match e.kind() {
-                io::ErrorKind::UnexpectedEof => Error::SourceChanged { path: file.to_owned() },
-                _ => failed(e),
-            })?;
-            let mut headers = common.clone();
-            if total > PART {
-                let last = (done + part.len() as u64).saturating_sub(1);
-                headers.push(("content-range", format!("bytes {done}-{last}/{total}")));
+        self.put_from(name, &mut source, total, headers, step).map_err(|e| match e {
+            PutError::Store(e) => e,
+            PutError::Source(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                Error::SourceChanged { path: file.to_owned() }
             }
-            match self.put(name, &part, headers)? {
-                Progress::Put(put) => {
-                    step(total, total);
-                    return Ok(put);
-                }
-                Progress::Received(there) if there < total && stalls < STALLS => {
-                    // Perhaps what a broken connection left is still being written.
-                    stalls = if there > done { 0 } else { stalls + 1 };
-                    if stalls > 0 {
-                        pause(stalls, None);
-                    }
-                    done = there;
-                }
-                Progress::Received(_) => {
-                    return Err(self.client.stranger("an upload to it does not get on"));
-                }
-            }
-        }
+            PutError::Source(e) => failed(e),
+        })
     }
 }
 

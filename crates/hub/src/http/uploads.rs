@@ -18,7 +18,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, Response, StatusCode};
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use synqlite_wire::units::count;
 
@@ -87,36 +87,74 @@ pub(super) async fn part(
         return Err(conflict(there, "another part is arriving. Ask again how much has arrived"));
     };
     let there = received(&path)?;
+    let upload = Upload { path, hash, total };
+    if there >= total {
+        // All of it arrived, and the connection broke before it was put.
+        while body.next().await?.is_some() {}
+        return upload.finish(hub, putting, turn.others()).await;
+    }
     if from != there {
         let text = format!("{} arrived, and this part begins at {from}", count(there, "byte"));
         return Err(conflict(there, &format!("{text}. Go on where the last one ended")));
     }
     putting.make_room(hub, turn.others(), to + 1).await?;
     let _room = hub.room.take(length)?;
-    let failed = |e| Failure::from(Error::io("write", &path)(e));
-    let mut options = tokio::fs::OpenOptions::new();
-    let mut file =
-        options.append(true).create(true).mode(private::FILE).open(&path).await.map_err(failed)?;
+    let mut file = upload.open().await?;
     file.set_max_buf_size(1 << 20);
-    body.append(&mut file, &path).await?;
+    body.append(&mut file, &upload.path).await?;
+    drop(file);
     if to + 1 < total {
         let mut response = Response::new(Answer::empty());
         *response.status_mut() = StatusCode::ACCEPTED;
         response.headers_mut().insert(RECEIVED, (to + 1).into());
         return Ok(response);
     }
-    file.sync_all().await.map_err(failed)?;
-    let staged = Staged::new(path.clone(), total);
-    let checked = tokio::task::spawn_blocking(move || check(&path, hash, total)).await;
-    match checked.unwrap_or_else(|_| Err(Error::away("a thread of the hub failed")))? {
-        Checked::Wrong => {
-            let text = "what arrived does not match its hash and is gone. Send it again";
-            Err(Failure::new(StatusCode::UNPROCESSABLE_ENTITY, text))
-        }
-        Checked::Small(bytes) => {
-            putting.finish(hub, Content::Bytes(bytes.into()), turn.others()).await
-        }
-        Checked::Large => putting.finish(hub, Content::File(staged), turn.others()).await,
+    upload.finish(hub, putting, turn.others()).await
+}
+
+/// What has arrived of an object.
+struct Upload {
+    path: PathBuf,
+    hash: blake3::Hash,
+    total: u64,
+}
+
+impl Upload {
+    /// Its file, to add to it.
+    async fn open(&self) -> Result<tokio::fs::File, Failure> {
+        let mut options = tokio::fs::OpenOptions::new();
+        let options = options.append(true).create(true).mode(private::FILE);
+        let opened = options.open(&self.path).await;
+        opened.map_err(|e| Error::io("write", &self.path)(e).into())
+    }
+
+    /// Puts the object, all of which has arrived.
+    async fn finish(
+        self,
+        hub: &Arc<Hub>,
+        putting: Putting,
+        others: u64,
+    ) -> Result<Response<Answer>, Failure> {
+        let file = self.open().await?;
+        file.sync_all().await.map_err(Error::io("write", &self.path))?;
+        let Upload { path, hash, total } = self;
+        let read = path.clone();
+        let checked = tokio::task::spawn_blocking(move || check(&read, hash, total)).await;
+        let checked = checked.unwrap_or_else(|_| Err(Error::away("a thread of the hub failed")))?;
+        // From here on it is gone, whatever becomes of it: until here who broke off finds it again.
+        let staged = Staged::new(path, total);
+        let content = match checked {
+            Checked::Wrong => {
+                let text = "what arrived does not match its hash and is gone. Send it again";
+                return Err(Failure::new(StatusCode::UNPROCESSABLE_ENTITY, text));
+            }
+            Checked::Small(bytes) => {
+                drop(staged);
+                Content::Bytes(bytes.into())
+            }
+            Checked::Large => Content::File(staged),
+        };
+        putting.finish(hub, content, others).await
     }
 }
 

@@ -1,10 +1,15 @@
 //! Objects that arrive in parts.
 
 use crate::client::{Answer, Client};
-use crate::support::{Lab, batch, bytes, until};
+use crate::support::{DATABASE, Lab, SITE, batch, bytes, until};
 use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 use synqlite_hub::Scope;
+use synqlite_objects::{ObjectName, Store};
 
 fn part(client: &mut Client, n: u64, all: &[u8], from: usize, to: usize, hash: &str) -> Answer {
     let range = format!("bytes {from}-{}/{}", to - 1, all.len());
@@ -59,12 +64,11 @@ pub fn what_does_not_match_its_hash_is_gone() {
 
 #[test]
 pub fn a_part_that_breaks_off_goes_on_where_it_ended() {
-    use std::io::Write;
     let lab = Lab::open();
     let all = bytes(600_000, 1);
     let hash = hash(&all);
     let address = lab.hub().url().replace("http://", "");
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
     let headers = [
         ("Content-Range", "bytes 0-599999/600000"),
         ("Synqlite-Upload", &hash),
@@ -85,14 +89,90 @@ pub fn a_part_that_breaks_off_goes_on_where_it_ended() {
     assert!(client.get(&batch("todo", 1)).expect(200).body == all);
 }
 
+/// Stands before a hub, and breaks every connection once so many bytes of requests have passed. Counts
+/// what the clients have sent.
+fn breaking(lab: &Lab, after: usize) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/todo", listener.local_addr().unwrap());
+    let hub = lab.hub().url().replace("http://", "");
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = sent.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let (server, counted) = (TcpStream::connect(&hub).unwrap(), counted.clone());
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let (mut left, mut buffer) = (after, vec![0; 16 << 10]);
+                while let Ok(n @ 1..) = from.read(&mut buffer) {
+                    counted.fetch_add(n, Ordering::Relaxed);
+                    if to.write_all(&buffer[..n.min(left)]).is_err() || n >= left {
+                        break;
+                    }
+                    left -= n;
+                }
+                let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
+            });
+            let (mut from, mut to) = (server, client);
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    (url, sent)
+}
+
+#[test]
+pub fn a_network_that_breaks_off_costs_what_was_on_its_way() {
+    let lab = Lab::open();
+    let (url, sent) = breaking(&lab, 700_000);
+    let store = synqlite_objects::Hub::new(&url, None).unwrap();
+    let file = lab.scratch("file");
+    // A batch that is in memory, and a file of several parts.
+    for (n, size) in [(1, 3_000_000), (2, 10_000_000)] {
+        let all = bytes(size, n as u8);
+        let name = ObjectName::batch(DATABASE, SITE, n - 1, n);
+        if n == 1 {
+            store.put_if_absent(&name, &all).unwrap();
+        } else {
+            std::fs::write(&file, &all).unwrap();
+            store.put_file_if_absent(&name, &file, None, &mut |_, _| {}).unwrap();
+        }
+        assert!(lab.nobody().get(&batch("todo", n)).expect(200).body == all);
+        // Of each connection that broke, at most what lay in the sockets was sent for nothing.
+        let sent = sent.swap(0, Ordering::Relaxed);
+        assert!(sent < size + size / 2, "{sent} bytes for {size}");
+    }
+}
+
+#[test]
+pub fn what_arrived_in_full_is_put_by_any_part() {
+    let lab = Lab::open();
+    let mut client = lab.nobody();
+    let all = bytes(1_600_000, 1);
+    for n in [1, 2] {
+        part(&mut client, n, &all, 0, 500_000, &hash(&all)).expect(202);
+        // As if the hub had broken off before it put the object.
+        std::fs::write(lab.staged().remove(0), &all).unwrap();
+        if n == 1 {
+            part(&mut client, n, &all, 1_599_999, 1_600_000, &hash(&all)).expect(201);
+        } else {
+            let url = format!("{}/todo", lab.hub().url());
+            let store = synqlite_objects::Hub::new(&url, None).unwrap();
+            store.put_if_absent(&ObjectName::batch(DATABASE, SITE, 1, 2), &all).unwrap();
+        }
+        assert!(client.get(&batch("todo", n)).expect(200).body == all);
+    }
+    assert_eq!(lab.staged(), Vec::<std::path::PathBuf>::new());
+}
+
 #[test]
 pub fn one_part_at_a_time_is_taken() {
-    use std::io::Write;
     let lab = Lab::open();
     let all = bytes(600_000, 1);
     let hash = hash(&all);
     let address = lab.hub().url().replace("http://", "");
-    let mut slow = std::net::TcpStream::connect(address).unwrap();
+    let mut slow = TcpStream::connect(address).unwrap();
     let range = [("Content-Range", "bytes 0-599999/600000"), ("Synqlite-Upload", &hash)];
     let head = lab.nobody().head(
         "PUT",
