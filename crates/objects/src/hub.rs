@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::http::{Client, Request, RequestError, Tried, header, pause};
 use crate::name::{Kind, ObjectName};
-use crate::store::{Ask, Changes, Cursor, Entry, Found, Put, Step, Store};
+use crate::store::{Ask, Changes, Cursor, Entry, Found, Mark, Put, Step, Store};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -86,6 +86,7 @@ impl Hub {
         let answer = self.client.send(&Request { url, headers, ..Request::default() })?;
         let cursor = self.cursor(&answer)?;
         let more = header(&answer, "synqlite-more").unwrap_or(false);
+        let mark = mark(header::<String>(&answer, "synqlite-mark").as_deref());
         let packed = header::<String>(&answer, "content-encoding").is_some_and(|how| how == "zstd");
         let body = answer.into_body().into_reader();
         let lasting = |_| self.client.stranger("its list cannot be read");
@@ -122,7 +123,7 @@ impl Hub {
             // A name that is none of ours is none of ours here too.
             found.extend(line.entry.map(|entry| (entry, prefix)));
         }
-        Ok(Page { found, cursor, more })
+        Ok(Page { found, cursor, more, mark })
     }
 
     /// Where the store stands, as an answer says.
@@ -140,7 +141,7 @@ impl Hub {
         prefix: u64,
         site: Option<Id>,
     ) -> Result<Listing> {
-        let mut listing = Listing { found: Vec::new(), cursor: None, resumed: from.is_some() };
+        let mut listing = Listing { resumed: from.is_some(), ..Listing::default() };
         let (mut after, mut room) = (from, ROOM);
         loop {
             let wanted = if room > 0 { prefix } else { prefix.min(HEAD as u64) };
@@ -158,6 +159,9 @@ impl Hub {
                     listing.found.clear();
                     listing.resumed = false;
                 }
+            }
+            if after == from {
+                listing.mark = page.mark;
             }
             for (entry, mut prefix) in page.found {
                 if prefix.len() > room {
@@ -344,13 +348,24 @@ struct Page {
     found: Vec<(Entry, Vec<u8>)>,
     cursor: Cursor,
     more: bool,
+    mark: Mark,
 }
 
+#[derive(Default)]
 struct Listing {
     /// In the order in which the hub took them.
     found: Vec<Found>,
     cursor: Option<Cursor>,
     resumed: bool,
+    mark: Mark,
+}
+
+/// What a hub says that it has at a cursor. One that says nothing of it is of an earlier release.
+fn mark(said: Option<&str>) -> Mark {
+    match said {
+        Some("-") => Mark::Nothing,
+        said => said.and_then(ObjectName::parse).map_or(Mark::Untold, Mark::Object),
+    }
 }
 
 /// `SEQUENCE SIZE NAME[ LENGTH]`.
@@ -412,8 +427,12 @@ impl Store for Hub {
     }
 
     fn changes(&self, ask: Ask) -> Result<Changes> {
-        let Listing { found, cursor, resumed } =
+        let Listing { found, cursor, resumed, mark } =
             self.changes_after(ask.after, ask.prefix, ask.site)?;
+        let mark = match mark {
+            Mark::Object(name) if name.database != ask.database => Mark::Untold,
+            mark => mark,
+        };
         let (found, others): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|found| found.entry.name.database == ask.database);
         if !resumed && found.is_empty() && !others.is_empty() {
@@ -422,7 +441,7 @@ impl Store for Hub {
             let (address, found) = (self.address(), others.into_iter().collect());
             return Err(Error::DatabaseMismatch { address, expected: ask.database, found });
         }
-        Ok(Changes { found, cursor, resumed })
+        Ok(Changes { found, cursor, resumed, mark })
     }
 
     fn wait(&self, after: Option<Cursor>, at_most: Duration) -> Result<Option<Cursor>> {

@@ -9,7 +9,7 @@ use crate::error::{Altered, Error, Result};
 use crate::files::Temp;
 use crate::key::Key;
 use crate::name::{Kind, ObjectName};
-use crate::store::{Ask, Changes, Cursor, Entry, Found, KeyId, Put, Step, Store};
+use crate::store::{Ask, Changes, Cursor, Entry, Found, KeyId, Mark, Put, Step, Store};
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use std::fs::File;
@@ -349,7 +349,11 @@ impl Store for Sealed {
         if changes.cursor.is_none() {
             found.sort();
         }
-        Ok(Changes { found, ..changes })
+        let mark = match changes.mark {
+            Mark::Object(name) => Mark::Object(self.unhide(&name)),
+            mark => mark,
+        };
+        Ok(Changes { found, mark, ..changes })
     }
 
     fn wait(&self, after: Option<Cursor>, at_most: Duration) -> Result<Option<Cursor>> {

@@ -62,6 +62,21 @@ pub struct Changes {
     pub cursor: Option<Cursor>,
     /// Whether these are only the objects after what was asked for.
     pub resumed: bool,
+    /// What the store has where they go on from.
+    pub mark: Mark,
+}
+
+/// What a store that numbers its objects has at a cursor. One that was put back to an older copy goes on
+/// under the same epoch, and has something else there, or nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mark {
+    /// It does not say, or it is no object of the database.
+    #[default]
+    Untold,
+    /// Nothing; also if a snapshot covered what was there.
+    Nothing,
+    /// This object.
+    Object(ObjectName),
 }
 
 /// Told how much of a file has been put: bytes done, and their total.
@@ -119,7 +134,7 @@ pub trait Store: Send + Sync {
         if found.is_empty() {
             find_database(self, ask.database)?;
         }
-        Ok(Changes { found, cursor: None, resumed: false })
+        Ok(Changes { found, ..Changes::default() })
     }
 
     /// Where the store stands, as soon as that is beyond `after`, or after some time up to

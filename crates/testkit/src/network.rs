@@ -254,7 +254,8 @@ impl Store for Line {
             Found { entry, prefix: bytes[..head].to_vec() }
         });
         let cursor = Some(Cursor { epoch: kept.epoch(), sequence });
-        Ok(Changes { found: found.collect(), cursor, resumed: after.is_some() })
+        let resumed = after.is_some();
+        Ok(Changes { found: found.collect(), cursor, resumed, ..Changes::default() })
     }
 
     fn open(&self, name: &ObjectName) -> Result<Box<dyn Read + Send>> {

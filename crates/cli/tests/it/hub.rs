@@ -4,6 +4,7 @@ use crate::network::{Hub, Proxy};
 use crate::support::{Lab, stderr, stdout, synqlite};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,6 +87,62 @@ fn what_came_since_is_one_request_whatever_there_is() {
     assert_eq!(cost("push", "B").0, 2);
     assert_eq!(cost("pull", "A").0, 1);
     lab.assert_equal(&["A", "B"]);
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn a_hub_whose_folder_was_put_back_lacks_nothing_after_a_sync_of_each_site() {
+    let lab = Lab::new();
+    for news in [0, 2, 3, 5] {
+        let (store, kept) = (lab.path(&format!("hub{news}")), lab.path(&format!("kept{news}")));
+        let hub = Hub::start(&store, &["--open"]);
+        let at = hub.address.to_string();
+        let sites = ["A", "B", "C"].map(|site| format!("{site}{news}"));
+        let [a, b, c] = sites.each_ref().map(String::as_str);
+        let url = hub.url("todo");
+        lab.sql(a, crate::support::TODO);
+        lab.json(&["init", &lab.db(a)]);
+        lab.json(&["remote", "add", &lab.db(a), "origin", &url]);
+        sync(&lab, a);
+        for site in [b, c] {
+            lab.json(&["clone", &url, &lab.db(site)]);
+        }
+        drop(hub);
+        copy(&store, &kept);
+        let hub = Hub::start_at(&at, &store, &["--open"]);
+        for n in 0..3 {
+            note(&lab, a, &format!("lost {n}"));
+            sync(&lab, a);
+        }
+        sync(&lab, c);
+        drop(hub);
+        std::fs::remove_dir_all(&store).unwrap();
+        copy(&kept, &store);
+        let _hub = Hub::start_at(&at, &store, &["--open"]);
+        for n in 0..news {
+            note(&lab, b, &format!("new {n}"));
+            sync(&lab, b);
+        }
+        for site in [c, a, b] {
+            sync(&lab, site);
+        }
+        lab.assert_equal(&[a, b]);
+        let d = format!("D{news}");
+        lab.json(&["clone", &url, &lab.db(&d)]);
+        lab.assert_equal(&[a, &d]);
+        assert_eq!(sync(&lab, c)["sent"]["bytes"], 0);
+        lab.assert_equal(&[a, c]);
+    }
 }
 
 /// What A wrote is superseded before A sends it, by the same value, so there is nothing to send or tell, and

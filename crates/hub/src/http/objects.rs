@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::{Hub, Metrics, Recent, author, uploads};
 use crate::backend::{Content, Done, Incoming, LONGEST_PREFIX, SiteInfo, Staged, Wanted};
 use crate::embedded::IN_STORE;
-use crate::error::Error;
+use crate::error::{Error, Result as StoreResult};
 use crate::place::Place;
 use crate::private;
 use crate::tokens::Scope;
@@ -23,6 +23,7 @@ use synqlite_wire::units::{bytes, count};
 pub(super) const EPOCH: HeaderName = HeaderName::from_static("synqlite-epoch");
 pub(super) const UPTO: HeaderName = HeaderName::from_static("synqlite-upto");
 const MORE: HeaderName = HeaderName::from_static("synqlite-more");
+const MARK: HeaderName = HeaderName::from_static("synqlite-mark");
 const SEQUENCE: HeaderName = HeaderName::from_static("synqlite-sequence");
 const COVERS: &str = "synqlite-covers";
 
@@ -85,13 +86,17 @@ pub(super) async fn list(
     let prefix = query.number("prefix")?.unwrap_or(0).min(LONGEST_PREFIX);
     let limit = query.number("limit")?.unwrap_or(LIMIT).clamp(1, LIMIT);
     let list = hub.backend.list(&place, Wanted { after, prefix, limit });
+    // Who goes on from somewhere in this order learns what is there.
+    let goes_on = epoch.is_some() && same && after > 0;
+    let mark = mark(&hub, &place, Some(after).filter(|_| goes_on));
     // What a token says of a site that is not its own is not heard.
     let site = query.id("site")?.filter(|site| same && caller.is_site(*site));
-    let page = match site {
-        None => list.await?,
+    let (mark, page) = match site {
+        None => tokio::try_join!(mark, list)?,
         Some(site) => {
             let seen = hub.backend.seen(&place, SiteInfo { site, upto: after, seen: hub.now() });
-            tokio::try_join!(seen, list)?.1
+            let ((), mark, page) = tokio::try_join!(seen, mark, list)?;
+            (mark, page)
         }
     };
     let mut response = news(&hub, StatusCode::OK, page.upto);
@@ -100,6 +105,7 @@ pub(super) async fn list(
     if page.more {
         out.insert(MORE, HeaderValue::from_static("true"));
     }
+    out.extend(mark.map(|mark| (MARK, mark)));
     out.insert(VARY, HeaderValue::from_static("accept-encoding"));
     let mut text = page.text;
     if text.len() > PLAIN && takes_zstd(&headers) {
@@ -114,6 +120,18 @@ pub(super) async fn list(
     Metrics::add(&hub.metrics.sent, text.len() as u64);
     *response.body_mut() = text.into();
     Ok(response)
+}
+
+/// The name of the object with a sequence, `-` if the place has none.
+async fn mark(hub: &Hub, place: &Place, sequence: Option<u64>) -> StoreResult<Option<HeaderValue>> {
+    let Some(sequence) = sequence else { return Ok(None) };
+    let wanted = Wanted { after: sequence - 1, prefix: 0, limit: 1 };
+    let page = hub.backend.list(place, wanted).await?;
+    let mut words = page.text.trim_ascii_end().split(|byte| *byte == b' ');
+    let there = words.next() == Some(sequence.to_string().as_bytes());
+    let name = words.nth(1).filter(|_| there).unwrap_or(b"-");
+    // A name is always a value.
+    Ok(HeaderValue::from_bytes(name).ok())
 }
 
 /// Whether the sender of these headers can unpack zstd.

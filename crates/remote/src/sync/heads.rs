@@ -11,7 +11,7 @@ use super::plan::Plan;
 use super::{Result, SyncError, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_core::Aside;
-use synqlite_objects::{Changes, Cursor, Entry, Found, Kind, ObjectName, Store};
+use synqlite_objects::{Changes, Cursor, Entry, Found, Kind, Mark, ObjectName, Store};
 use synqlite_objects::{SnapshotHead, SnapshotHeader, decode_snapshot_head, peek_snapshot};
 use synqlite_wire::batch::{self, HEADER_PREFIX};
 use synqlite_wire::{BatchError, BatchHeader, Hlc, Line, PrefixHash, SiteId, VersionVector};
@@ -167,6 +167,19 @@ impl Heads {
         self.row = Some(ObjectLog::resumed(memory.trail.clone(), names));
     }
 
+    /// Whether a store that has `mark` at the cursor is still the one that is remembered. One that was put
+    /// back to an older copy under the same epoch is not.
+    fn goes_on(&self, memory: &Memory, mark: Mark) -> bool {
+        match mark {
+            Mark::Untold => true,
+            Mark::Object(name) => memory.trail.ends_with(&name),
+            // What a snapshot covers goes, and that comes after it.
+            Mark::Nothing => {
+                self.snapshots.iter().any(|snapshot| self.index(snapshot.head.after).is_some())
+            }
+        }
+    }
+
     /// Looks at what a store told of itself, at the time `now`. If it told only of what came after
     /// `memory`, that counts; otherwise `known` does.
     pub fn read(
@@ -177,7 +190,7 @@ impl Heads {
         now: i64,
         resolve: Resolve<'_>,
     ) -> Result<Heads> {
-        let Changes { found, cursor, resumed } = changes;
+        let Changes { found, cursor, resumed, mark } = changes;
         let mut heads = Heads { cursor, looked: now, listed: found.len(), ..Heads::default() };
         let names: Vec<ObjectName> = found.iter().map(|found| found.entry.name).collect();
         names.iter().for_each(|name| heads.end(name));
@@ -186,6 +199,7 @@ impl Heads {
             heads.resume(memory, &names);
         }
         let unread = heads.read_snapshots(store, &found, resolve)?;
+        heads.torn |= memory.as_ref().is_some_and(|memory| !heads.goes_on(memory, mark));
         if heads.row.is_none() && cursor.is_some() {
             let headers = heads.snapshots.iter().filter_map(|snapshot| snapshot.header.as_ref());
             heads.row = Some(ObjectLog::listed(&names, headers));
