@@ -415,8 +415,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "told-fell",
         file: "core/src/merge/mod.rs",
-        from: "merged.tell(&t.table.name, told);",
-        to: "drop((&t.table.name, told));",
+        from: "true => merged.tell(&t.table.name, one.lost),",
+        to: "true => drop((&t.table.name, one.lost)),",
         campaign: "wild --all told,spelled,keys,few",
         breaks: "R-TOLD: a write of a row that fell with its parent is lost without a word",
     },

@@ -383,10 +383,10 @@ fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
     }
 }
 
-/// Whether all that is written is noted with its time, and keeps it: clocks go on, tables are rebuilt with
-/// their triggers only, and their rows stay what they are.
+/// Whether all that is written is noted with its time, and keeps it: clocks go on, tables are replicated at all times
+/// and rebuilt with their triggers only, and their rows stay what they are.
 fn keeps_time(history: &History) -> bool {
-    let jumps = [Region::Clock, Region::Restore];
+    let jumps = [Region::Clock, Region::Restore, Region::Local];
     let others = ["left out", "copied", "rowids", "key retyped"];
     let kept = |m: &Migration| {
         m.name.starts_with("rebuild by Hand") && !others.iter().any(|other| m.name.contains(other))
