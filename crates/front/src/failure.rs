@@ -187,6 +187,7 @@ pub fn of_store(e: &StoreError) -> (Kind, Option<String>) {
         | E::NotSealed { address } => (Kind::Conflict, Some(address.clone())),
         E::Denied { address, .. }
         | E::Refused { address, .. }
+        | E::TooLarge { address, .. }
         | E::NoDatabase { address }
         | E::NoBucket { address } => (Kind::Refused, Some(address.clone())),
         E::BadSnapshot { name, .. } | E::Unsealable { name } => {

@@ -4,6 +4,7 @@ use crate::name::ObjectName;
 use std::io;
 use std::path::{Path, PathBuf};
 use synqlite_wire::DatabaseId;
+use synqlite_wire::units::bytes;
 
 /// Result of every call on a store.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -158,6 +159,20 @@ pub enum Error {
         /// The store.
         address: String,
         /// What it says, with its hint.
+        why: String,
+    },
+    /// A store on the network takes no object as large as one that is to be put.
+    #[error(
+        "{address} does not take an object of {}: {why}. What was not sent yet is one object, and the \
+         first is the whole database: neither gets smaller by waiting",
+        bytes(*.size)
+    )]
+    TooLarge {
+        /// The store.
+        address: String,
+        /// Bytes of the object.
+        size: u64,
+        /// What it says.
         why: String,
     },
     /// Something answers that does not speak as this kind of store does.

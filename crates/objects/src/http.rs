@@ -155,12 +155,7 @@ impl Client {
     fn refusal(&self, answer: Response<Body>) -> RequestError {
         let status = answer.status().as_u16();
         let after = header(&answer, "retry-after").map(Duration::from_secs);
-        let text = answer.into_body().into_with_config().limit(LONGEST_REASON).read_to_string();
-        let said = text.ok().and_then(|text| {
-            let json: serde_json::Value = serde_json::from_str(&text).ok()?;
-            Some(json.get("error")?.as_str()?.trim_end_matches('.').to_owned())
-        });
-        let why = said.unwrap_or_else(|| format!("it answers with status {status}"));
+        let why = reason(answer);
         let address = self.address();
         let hint = "Set SYNQLITE_TOKEN, or keep a token with the remote: \
                     synqlite remote add DB NAME URL --token TOKEN";
@@ -176,6 +171,17 @@ impl Client {
             _ => Error::Refused { address, why }.into(),
         }
     }
+}
+
+/// Why an answer is none, as it says itself.
+pub(crate) fn reason(answer: Response<Body>) -> String {
+    let status = answer.status().as_u16();
+    let text = answer.into_body().into_with_config().limit(LONGEST_REASON).read_to_string();
+    let said = text.ok().and_then(|text| {
+        let json: serde_json::Value = serde_json::from_str(&text).ok()?;
+        Some(json.get("error")?.as_str()?.trim_end_matches('.').to_owned())
+    });
+    said.unwrap_or_else(|| format!("it answers with status {status}"))
 }
 
 /// What sends requests: refusals are answers, and silence is a broken connection.

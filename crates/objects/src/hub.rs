@@ -5,7 +5,7 @@
 //! Transfers go on where a broken connection left them, in memory that does not grow with them.
 
 use crate::error::{Error, Result};
-use crate::http::{Client, Request, RequestError, Tried, header, pause};
+use crate::http::{Client, Request, RequestError, Tried, header, pause, reason};
 use crate::name::{Kind, ObjectName};
 use crate::store::{Ask, Changes, Cursor, Entry, Found, Mark, Put, Step, Store};
 use std::collections::BTreeSet;
@@ -202,26 +202,37 @@ impl Hub {
         }
     }
 
-    /// Sends a whole object, or a part of one, once.
-    fn put(&self, name: &ObjectName, bytes: &[u8], headers: Headers) -> Tried<Progress> {
+    /// Sends a whole object of `total` bytes, or a part of one, once.
+    fn put(
+        &self,
+        name: &ObjectName,
+        bytes: &[u8],
+        total: u64,
+        headers: Headers,
+    ) -> Tried<Progress> {
         let request = Request {
             method: Method::PUT,
             url: self.object(name),
             headers,
             body: Some(bytes),
-            expect: &[409],
+            expect: &[409, 413],
             ..Request::default()
         };
         let answer = self.client.send(&request)?;
         match answer.status().as_u16() {
             201 => Ok(Progress::Put(Put::Created)),
             200 => Ok(Progress::Put(Put::AlreadyThere)),
+            413 => {
+                let (address, why) = (self.address(), reason(answer));
+                Err(Error::TooLarge { address, size: total, why }.into())
+            }
             _ => Ok(Progress::Received(self.received(&answer)?)),
         }
     }
 
     fn put_whole(&self, name: &ObjectName, bytes: &[u8], headers: &Headers) -> Result<Put> {
-        match self.client.patiently(|| self.put(name, bytes, headers.clone()))? {
+        let total = bytes.len() as u64;
+        match self.client.patiently(|| self.put(name, bytes, total, headers.clone()))? {
             Progress::Put(put) => Ok(put),
             Progress::Received(_) => Err(self.client.stranger("it takes an object for a part")),
         }
@@ -275,7 +286,7 @@ impl Hub {
             let last = (from + part.len() as u64).saturating_sub(1);
             let mut headers = common.clone();
             headers.push(("content-range", format!("bytes {from}-{last}/{total}")));
-            let (why, after) = match self.put(name, &part, headers) {
+            let (why, after) = match self.put(name, &part, total, headers) {
                 Ok(Progress::Put(put)) => return Ok(put),
                 Ok(Progress::Received(now)) if now > there => {
                     (there, length) = (now, PART.min(2 * length));

@@ -294,12 +294,7 @@ async fn put_body(
     }
     let part = ask::upload_part(headers)?;
     let total = part.map_or(length, |part| part.total);
-    let largest = caller.own.object.unwrap_or(hub.limits.object);
-    if total > largest {
-        let text = format!("the hub takes objects of up to {}", bytes(largest));
-        let text = format!("{text}. Send smaller ones, or ask for a higher limit");
-        return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, text));
-    }
+    fits(hub, &caller, total)?;
     let putting = Putting { place, name, caller, covers };
     if let Some(part) = part {
         return uploads::part(hub, putting, part, length, headers, body).await;
@@ -331,6 +326,20 @@ async fn put_body(
     body.append(&mut file, &path).await?;
     file.sync_all().await.map_err(failed)?;
     putting.finish(hub, Content::File(staged), turn.others()).await
+}
+
+/// Whether an object of so many bytes may be put.
+fn fits(hub: &Hub, caller: &Caller, total: u64) -> Result<(), Failure> {
+    let (who, largest, setting) = match caller.own.object {
+        Some(largest) => ("this token puts", largest, "--object-bytes of a new token"),
+        None => ("the hub takes", hub.limits.object, "limits.object_bytes of its settings"),
+    };
+    if total <= largest {
+        return Ok(());
+    }
+    let text = format!("{who} objects of up to {}", bytes(largest));
+    let text = format!("{text}. Ask its operator for {total} bytes or more: {setting}");
+    Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, text))
 }
 
 pub(super) async fn remove(

@@ -131,7 +131,10 @@ pub fn limits_of_a_token_go_before_those_of_the_hub() {
     for n in 1..=4 {
         large.put(&batch("todo", n), &[1; 500]).expect(201);
     }
-    large.put(&batch("todo", 5), &[1; 501]).expect(413);
+    let told = large.put(&batch("todo", 5), &[1; 501]).expect(413);
+    for words in ["this token puts objects of up to 500 B", "--object-bytes", "501 bytes or more"] {
+        assert!(told.text().contains(words), "{}", told.text());
+    }
     // What is stored counts over all places.
     large.put(&batch("elsewhere", 5), &[1; 1]).expect(507);
     other.put(&batch("todo", 5), &[1; 900]).expect(201);
