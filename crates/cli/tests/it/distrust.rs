@@ -38,17 +38,32 @@ fn a_dropped_batch_is_noticed_and_sent_again() {
     let hub = Hub::open(&lab);
     three(&lab, &hub);
     let batches = hub.objects("todo", ".batch");
-    hub.remove("todo", &batches[1]);
+    hub.remove("todo", &batches[0]);
     let pulled = pull(&lab, "C");
-    assert_eq!(pulled["merged"]["inserted"], 1);
-    assert_eq!(pulled["waiting"].as_array().unwrap().len(), 1, "{pulled}");
+    assert_eq!(pulled["merged"]["inserted"], 0);
+    assert_eq!(pulled["waiting"].as_array().unwrap().len(), 2, "{pulled}");
     // Nothing is taken for known meanwhile, also with more behind it.
     lab.sql("B", "INSERT INTO note VALUES('note 4')");
     lab.json(&["push", &lab.db("B")]);
-    assert_eq!(pull(&lab, "C")["waiting"].as_array().unwrap().len(), 2);
+    assert_eq!(pull(&lab, "C")["waiting"].as_array().unwrap().len(), 3);
     forget(&lab, &hub, "B");
     assert!(lab.json(&["push", &lab.db("B")])["sent"]["rows"].as_u64() > Some(0));
     assert_eq!(pull(&lab, "C")["waiting"].as_array().unwrap().len(), 0);
+    lab.assert_equal(&["B", "C"]);
+}
+
+/// Where a site had read to there is nothing now, so it does not wait for a day.
+#[test]
+fn a_dropped_batch_up_to_which_a_site_had_read_is_sent_again_at_once() {
+    let lab = Lab::new();
+    let hub = Hub::open(&lab);
+    three(&lab, &hub);
+    lab.json(&["sync", &lab.db("B")]);
+    let batches = hub.objects("todo", ".batch");
+    hub.remove("todo", &batches[2]);
+    assert_eq!(pull(&lab, "C")["merged"]["inserted"], 2);
+    assert_eq!(lab.json(&["sync", &lab.db("B")])["sent"]["rows"], 1);
+    assert_eq!(pull(&lab, "C")["merged"]["inserted"], 1);
     lab.assert_equal(&["B", "C"]);
 }
 
