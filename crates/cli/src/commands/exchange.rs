@@ -93,11 +93,14 @@ fn exchange(args: &Args, run: Exchange) -> Result<Report> {
     Ok(report)
 }
 
-/// From now on SIGINT and SIGTERM remove what this process keeps beside a replica, and end it as they do anyway.
+/// From now on SIGINT and SIGTERM remove what this process keeps beside a replica, and end it as they do anyway: not
+/// one that whoever started it has it ignore, as a shell does for what a script runs in the background.
 #[cfg(unix)]
 pub(super) fn remove_own_when_ended() -> Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    let ignored = ignored_signals();
+    let heard = [SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let mut signals = signal_hook::iterator::Signals::new(heard)?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
             synqlite_remote::remove_own();
@@ -105,6 +108,14 @@ pub(super) fn remove_own_when_ended() -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// The signals that this process ignores, a bit each, where the system says so.
+#[cfg(unix)]
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// Elsewhere files that are open stay, so the next command removes them.
