@@ -78,9 +78,18 @@ pub fn grant(
                 outcome.fallbacks = pass.fallbacks;
                 // Who shows a former value has its keys.
                 tried.retain(|item, _| !outcome.fallbacks.contains_key(item));
+                // Who shows what was written, and fell back only while another was heard that is out since, waits
+                // for nothing. The other does: where somebody has that key, the first of them may be out instead.
+                let mut spared: BTreeMap<usize, Vec<Option<Key>>> = BTreeMap::new();
+                for (item, (winner, keys)) in &tried {
+                    if let Some(winner) = winner.filter(|_| !outcome.lost.contains_key(item)) {
+                        spared.entry(winner).or_default().extend(keys.iter().cloned());
+                    }
+                }
                 for item in outcome.lost.keys().chain(outcome.fallbacks.keys()) {
-                    let tried = tried.remove(item).unwrap_or_default();
-                    let keys = verdicts[item].keys.iter().chain(&tried).enumerate();
+                    let (_, tried) = tried.remove(item).unwrap_or_default();
+                    let spared = spared.remove(item).unwrap_or_default();
+                    let keys = verdicts[item].keys.iter().chain(&tried).chain(&spared).enumerate();
                     let count = t.table.uniques.len();
                     let named = keys.filter_map(|(u, key)| {
                         let name = t.unique_names[u % count].clone();
@@ -108,8 +117,8 @@ struct Pass<'p, 'c, 'a> {
     fallback_keys: HashMap<usize, Vec<Option<Key>>>,
     /// Who holds keys of fallbacks that were tried.
     blockers: BTreeMap<usize, Vec<usize>>,
-    /// Keys of fallbacks that were tried.
-    tried: HashMap<usize, Vec<Option<Key>>>,
+    /// Keys of fallbacks that were tried, and for which row.
+    tried: HashMap<usize, (Option<usize>, Vec<Option<Key>>)>,
     out: BTreeMap<usize, Conflict>,
 }
 
@@ -259,7 +268,7 @@ impl<'p, 'c, 'a> Pass<'p, 'c, 'a> {
         let row = self.show.row(self.round, item, &groups)?.row;
         let verdict = self.show.affected.facts.verdict(self.table, &row)?;
         wanted.extend(Wanted::all(self.table, &verdict, false));
-        self.tried.insert(item, verdict.keys.clone());
+        self.tried.insert(item, (conflict.winner, verdict.keys.clone()));
         let mut asked: BTreeSet<usize> =
             self.held.get(&item).into_iter().flat_map(|h| h.keys().copied()).collect();
         asked.insert(index);
