@@ -41,11 +41,13 @@ fn temporary(lab: &Lab) -> Vec<PathBuf> {
 }
 
 /// A push that has got to where it puts the whole database, and cannot go on.
-fn stuck(lab: &Lab, url: &str, shell: &str) -> Child {
+/// `heeds`: whether SIGINT is to end it, whatever the shell that started the tests has them do.
+fn stuck(lab: &Lab, url: &str, heeds: bool) -> Child {
     let before = temporary(lab);
+    let signal = if heeds { "--default-signal=INT" } else { "--ignore-signal=INT" };
     let push = || {
         Command::new("sh")
-            .args(["-c", &format!("{shell}; exec \"$0\" push \"$1\" \"$2\"")])
+            .args(["-c", &format!("umask 022; exec env {signal} \"$0\" push \"$1\" \"$2\"")])
             .args([env!("CARGO_BIN_EXE_synqlite"), &lab.db("A"), url])
             .stderr(Stdio::null())
             .spawn()
@@ -73,7 +75,7 @@ fn ended_by(mut child: Child, signal: &str) -> Option<i32> {
 fn nobody_else_reads_what_a_push_writes_beside_a_replica() {
     let lab = Lab::with_a();
     let hub = Hub::open(&lab);
-    let push = stuck(&lab, &format!("http://{}/todo", swallowing_puts(hub.address)), "umask 022");
+    let push = stuck(&lab, &format!("http://{}/todo", swallowing_puts(hub.address)), true);
     for file in temporary(&lab) {
         let found = std::fs::metadata(&file).unwrap();
         let mode = found.permissions().mode() & 0o777;
@@ -88,19 +90,18 @@ fn a_push_that_is_ended_leaves_nothing_beside_a_replica() {
     let hub = Hub::open(&lab);
     let url = format!("http://{}/todo", swallowing_puts(hub.address));
     for (signal, number) in [("TERM", 15), ("INT", 2)] {
-        assert_eq!(ended_by(stuck(&lab, &url, "true"), signal), Some(number));
+        assert_eq!(ended_by(stuck(&lab, &url, true), signal), Some(number));
         assert_eq!(temporary(&lab), Vec::<PathBuf>::new());
     }
 }
 
 /// As a script's command in the background, which Ctrl-C does not concern.
 #[test]
-#[cfg(target_os = "linux")]
 fn a_push_goes_on_at_a_signal_that_it_is_to_ignore() {
     let lab = Lab::with_a();
     let hub = Hub::open(&lab);
     let url = format!("http://{}/todo", swallowing_puts(hub.address));
-    let mut push = stuck(&lab, &url, "trap '' INT");
+    let mut push = stuck(&lab, &url, false);
     let sent = Command::new("kill").args(["-s", "INT", &push.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
     std::thread::sleep(Duration::from_millis(300));
@@ -114,10 +115,10 @@ fn what_a_killed_push_leaves_goes_with_the_next_and_what_a_living_one_has_stays(
     let lab = Lab::with_a();
     let hub = Hub::open(&lab);
     let url = format!("http://{}/todo", swallowing_puts(hub.address));
-    ended_by(stuck(&lab, &url, "true"), "KILL");
+    ended_by(stuck(&lab, &url, true), "KILL");
     let left = temporary(&lab);
     assert!(left.len() >= 3);
-    let push = stuck(&lab, &url, "true");
+    let push = stuck(&lab, &url, true);
     assert!(left.iter().all(|file| !file.exists()), "{left:?}");
     let has = temporary(&lab);
     lab.json(&["push", &lab.db("A"), &hub.url("todo")]);

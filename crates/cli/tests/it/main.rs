@@ -28,7 +28,7 @@ mod hub;
 mod kills;
 #[cfg(unix)]
 mod kv;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod leftovers;
 mod messages;
 #[cfg(unix)]

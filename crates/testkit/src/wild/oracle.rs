@@ -53,11 +53,18 @@ fn examine(player: &mut Player<'_>, n: usize) -> Played {
     let policies = player.with(n, |replica| replica.policies())?;
     let policies = policies.map_err(|e| engine("policies")(e.into()))?;
     if policies.enforces_foreign_keys() {
-        // A table that is not replicated is its application's own affair.
-        let local = policies.list("local_tables");
-        let ours = |table: &String| !local.iter().any(|name| name.eq_ignore_ascii_case(table));
-        let found = player.texts(n, "PRAGMA foreign_key_check")?;
-        let found: Vec<_> = found.into_iter().filter(ours).collect();
+        // A table that is not replicated is its application's own affair, and so is who refers to it.
+        let local = policies.list("local_tables").into_iter();
+        let local: Vec<_> =
+            local.map(|name| format!("'{}'", name.to_lowercase().replace('\'', "''"))).collect();
+        let local = local.join(", ");
+        let found = player.texts(
+            n,
+            &format!(
+                "SELECT \"table\" FROM pragma_foreign_key_check \
+                 WHERE lower(\"table\") NOT IN ({local}) AND lower(parent) NOT IN ({local})"
+            ),
+        )?;
         if !found.is_empty() {
             return fault("foreign_key_check", format!("{at}: rows of {}", found.join(", ")));
         }
