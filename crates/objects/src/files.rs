@@ -250,11 +250,17 @@ impl Drop for Temp {
 }
 
 /// Makes files that their owner alone may read.
+#[cfg(unix)]
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
+}
+
+/// Elsewhere files have the rights of their folder.
+#[cfg(not(unix))]
+fn private() -> OpenOptions {
+    OpenOptions::new()
 }
 
 /// The folder that holds `path`; that of a bare name is the current one.
