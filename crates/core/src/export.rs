@@ -2,7 +2,7 @@
 
 use crate::catalog::{Catalog, Tracked, loc_sql};
 use crate::closed;
-use crate::gaps::Wanted;
+use crate::gaps::{self, Wanted};
 use crate::inbox;
 use crate::line::{self, tree::Lines};
 use crate::meta::Meta;
@@ -61,7 +61,12 @@ pub fn parts(
     let mut absent = registry::absent(conn, catalog)?;
     absent.retain(|t| !out_of_sight.contains(&t.no));
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
-    let shapes = tables.iter().map(|t| shape(t)).collect();
+    let mut shapes: Vec<TableShape> = tables.iter().map(|t| shape(t)).collect();
+    if wanted.is_for_place() {
+        let lacking = gaps::lacking(conn, meta)?;
+        let marked = tables.iter().zip(&mut shapes).filter(|(t, _)| lacking.contains(&t.no));
+        marked.for_each(|(_, shape)| gaps::mark(shape));
+    }
     let base = &wanted.base;
     let (mut lines, mut tips) = (BTreeMap::new(), VersionVector::default());
     for (&site, &clock) in &meta.seen.0 {

@@ -6,8 +6,11 @@
 //! missing. Once it has the table or column, it asks the next replica that it pulls from and that has
 //! more of them for what is past the gap's beginning.
 //!
+//! Batches tell only of which tables their maker may lack something: of those that they do not name, which are
+//! out of sight there, and of those with a group of no column.
+//!
 //! Invariant: what a write that the vector covers said is in the state, or superseded, or in a gap; but for
-//! what came by batches, which tell only which tables are out of sight: they do not name these.
+//! what columns that were dropped held, and came by batches.
 
 use crate::catalog::{Catalog, Tracked};
 use crate::inbox;
@@ -21,7 +24,7 @@ use crate::track;
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Hlc, SiteId, TableShape, VersionVector};
+use synqlite_wire::{GroupShape, Hlc, SiteId, TableShape, VersionVector};
 
 /// Of each site after which clock writes may be missing, and up to which.
 type Missing = BTreeMap<SiteId, (Hlc, Hlc)>;
@@ -47,13 +50,23 @@ pub struct Wanted {
     /// and of these tables, by canonical names, all past other vectors, whenever it changed.
     pub tables: BTreeMap<String, VersionVector>,
     /// Whether it is for a place, where nobody asks for what is missing.
-    pub for_place: bool,
+    for_place: bool,
 }
 
 impl Wanted {
     /// What is past `base`, among rows that changed after position `after`.
     pub fn past(base: &VersionVector, after: i64) -> Wanted {
         Wanted { base: base.clone(), after, ..Wanted::default() }
+    }
+
+    /// The same for a place, or for anybody else who cannot ask for more.
+    pub fn for_place(base: &VersionVector, after: i64) -> Wanted {
+        Wanted { for_place: true, ..Wanted::past(base, after) }
+    }
+
+    /// Whether who gets it learns what is missing from it alone.
+    pub fn is_for_place(&self) -> bool {
+        self.for_place
     }
 
     /// With the tables that are owed. Where it is not known what the place was sent, the clock that it has of this
@@ -101,9 +114,11 @@ pub fn lose(conn: &Connection, meta: &Meta, table: u32, column: Option<u32>) -> 
     save(conn, meta, &gaps)
 }
 
-/// Takes note that a table is in sight again as of now: a place may lack what was written to it before it was out
-/// of sight, so each gets all of it once.
-pub fn owe(conn: &Connection, meta: &Meta, table: u32) -> Result<()> {
+/// Takes note that a table is here again as of now, or more of it: a place may lack what was written to it before,
+/// so each gets all of it once. Else no batch would be news to those who read them, so the clock goes on.
+pub fn owe(conn: &Connection, meta: &mut Meta, now_ms: i64, table: u32) -> Result<()> {
+    meta.tick(now_ms);
+    meta.local_seq += 1;
     let mut owed = owed(conn)?;
     owed.insert(table, (meta.local_seq, meta.clock));
     let line =
@@ -192,20 +207,25 @@ pub fn wanted(
 }
 
 /// Takes note of what may be missing of what a replica gave that told of `theirs`, before its vector is
-/// joined, and of what it made up for, as it was `wanted`.
+/// joined, and of what it made up for, as it was `wanted`. Returns the tables of which that is some.
 pub fn receive(
     conn: &Connection,
     meta: &mut Meta,
     catalog: &Catalog,
     theirs: &Gaps,
     wanted: &Wanted,
-) -> Result<()> {
+) -> Result<BTreeSet<u32>> {
     let (mut gaps, before) = (load(conn, meta)?, load(conn, meta)?);
     let theirs = Theirs::read(conn, meta, catalog, theirs)?;
+    let mut made_up = BTreeSet::new();
     for (&place, missing) in &mut gaps {
         let asked = here(catalog, place).is_some_and(|t| wanted.tables.contains_key(&t.canonical));
         for (site, (after, upto)) in missing.iter_mut().filter(|_| asked) {
-            *after = theirs.complete(place, *site).min(*upto).max(*after);
+            let complete = theirs.complete(place, *site).min(*upto);
+            if complete > *after && place.1.is_none() {
+                made_up.insert(place.0);
+            }
+            *after = complete.max(*after);
         }
     }
     for (&place, missing) in &theirs.gaps {
@@ -220,11 +240,23 @@ pub fn receive(
             *most = upto.max(*most);
         }
     }
-    save(conn, meta, &gaps)
+    save(conn, meta, &gaps)?;
+    Ok(made_up)
 }
 
-/// Takes note of what may be missing of what comes by a batch, up to `upto`, before that is joined: a batch names
-/// all tables of whoever made it, but for those that are out of sight there. Only where a policy ever put one so.
+/// The tables of which some may be missing here, but for single columns.
+pub fn lacking(conn: &Connection, meta: &Meta) -> Result<BTreeSet<u32>> {
+    let whole = |((table, column), _): ((u32, Option<u32>), _)| column.is_none().then_some(table);
+    Ok(load(conn, meta)?.into_iter().filter_map(whole).collect())
+}
+
+/// What a batch says of a table of which its maker may lack some.
+pub fn mark(shape: &mut TableShape) {
+    shape.groups.push(GroupShape { columns: vec![], refs: vec![] });
+}
+
+/// Takes note of what may be missing of what comes by a batch, up to `upto`, before that is joined: of tables that
+/// it marks, and of those that it does not name, where a policy ever put one out of sight.
 pub fn unlisted(
     conn: &Connection,
     meta: &Meta,
@@ -232,17 +264,25 @@ pub fn unlisted(
     tables: &[TableShape],
     upto: &VersionVector,
 ) -> Result<()> {
-    if policies.get("local_tables").is_none() {
+    let marked = |shape: &TableShape| shape.groups.iter().any(|group| group.columns.is_empty());
+    let out_of_sight = policies.get("local_tables").is_some();
+    if !out_of_sight && !tables.iter().any(marked) {
         return Ok(());
     }
     let (mut gaps, names) = (load(conn, meta)?, TableNames::load(conn)?);
-    let mut listed = BTreeSet::new();
-    for TableShape { name, .. } in tables {
-        listed.extend(registry::known_table(conn, name)?);
-        listed.extend(registry::known_table(conn, names.first(name))?);
+    let (mut lacking, mut listed) = (BTreeSet::new(), BTreeSet::new());
+    for shape in tables {
+        let first = names.first(&shape.name);
+        for name in [&shape.name, first] {
+            let to = if marked(shape) { &mut lacking } else { &mut listed };
+            to.extend(registry::known_table(conn, name)?);
+        }
     }
-    for no in registry::tables(conn)?.difference(&listed) {
-        let own = gaps.entry((*no, None)).or_default();
+    if out_of_sight {
+        lacking.extend(registry::tables(conn)?.difference(&listed));
+    }
+    for no in lacking {
+        let own = gaps.entry((no, None)).or_default();
         for (&site, &clock) in upto.0.iter().filter(|(site, clock)| meta.seen.get(**site) < **clock)
         {
             let (_, most) = own.entry(site).or_insert((meta.seen.get(site), clock));

@@ -110,10 +110,7 @@ fn bring_back(work: &mut Work<'_>) -> Result<()> {
             }
         }
         if meta.seen.get(meta.site) > Hlc::ZERO {
-            // Else no batch would be news to them.
-            meta.tick(*now_ms);
-            meta.local_seq += 1;
-            gaps::owe(conn, meta, no)?;
+            gaps::owe(conn, meta, *now_ms, no)?;
         }
     }
     Ok(())

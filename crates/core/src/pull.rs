@@ -267,7 +267,7 @@ impl Replica {
         after: i64,
         each: Sink<'_, E>,
     ) -> Result<i64, E> {
-        let wanted = Wanted { for_place: true, ..Wanted::past(base, after) };
+        let wanted = Wanted::for_place(base, after);
         let mut failed = None;
         let mut part = |delta| {
             each(delta).map_err(|e| {

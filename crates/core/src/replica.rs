@@ -108,7 +108,7 @@ impl Replica {
         self.work_off()?;
         self.write(|work| {
             work.fold()?;
-            let wanted = Wanted::past(base, after);
+            let wanted = Wanted::for_place(base, after);
             let delta = export::delta(work.conn, &work.meta, &work.catalog, &wanted)?;
             Ok((delta, work.meta.local_seq))
         })

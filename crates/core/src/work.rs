@@ -99,10 +99,11 @@ impl<'a> Work<'a> {
         gaps::wanted(self.conn, &self.meta, &self.catalog, theirs, after)
     }
 
-    /// Takes note of what a replica may lack that gave what was `wanted`.
+    /// Takes note of what a replica may lack that gave what was `wanted`. Places get what that made up for.
     pub fn receive(&mut self, theirs: &Gaps, wanted: &Wanted) -> Result<()> {
-        let Work { conn, meta, catalog, .. } = self;
-        gaps::receive(conn, meta, catalog, theirs, wanted)
+        let Work { conn, meta, catalog, now_ms, .. } = self;
+        let made_up = gaps::receive(conn, meta, catalog, theirs, wanted)?;
+        made_up.into_iter().try_for_each(|table| gaps::owe(conn, meta, *now_ms, table))
     }
 
     /// What is needed to look rows up.

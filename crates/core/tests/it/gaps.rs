@@ -257,6 +257,42 @@ fn who_reads_a_batch_asks_for_what_was_out_of_sight() {
     agree(&mut [&mut a, &mut b, &mut c]);
 }
 
+/// Who lacks some of a table that is in sight says so in a batch: whoever reads it asks others, and gets it by the
+/// next batch once the maker has it.
+#[test]
+fn who_reads_a_batch_learns_what_its_maker_lacks() {
+    for by_batch in [false, true] {
+        let world = World::new();
+        let mut a = world.init(
+            "a",
+            "CREATE TABLE t(k TEXT PRIMARY KEY, w); INSERT INTO t VALUES('r', 1), ('s', 1)",
+        );
+        let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+        b.run("DELETE FROM t WHERE k = 'r'; UPDATE t SET w = 2 WHERE k = 's'");
+        a.replica.set_policies(&["local_tables=t".parse().unwrap()]).unwrap();
+        b.pull(&mut a);
+        a.replica.set_policies(&["local_tables=".parse().unwrap()]).unwrap();
+        a.pull(&mut b);
+        let (batch, position) = a.replica.export(&c.replica.seen().unwrap(), 0).unwrap();
+        c.replica.merge(&batch, false).unwrap();
+        if by_batch {
+            settle(&mut a, &mut b);
+            let (batch, _) = a.replica.export(&c.replica.seen().unwrap(), position).unwrap();
+            c.replica.merge(&batch, false).unwrap();
+        } else {
+            // The first shows it to b again.
+            settle(&mut b, &mut c);
+            settle(&mut b, &mut c);
+        }
+        for site in [&b, &c] {
+            assert_eq!(site.rows("SELECT * FROM t"), ["s|2"], "{by_batch}");
+        }
+        settle(&mut a, &mut c);
+        settle(&mut a, &mut b);
+        agree(&mut [&mut a, &mut b, &mut c]);
+    }
+}
+
 /// Who hears of a delete, and that it does not hold, while a table is out of sight still knows all of the row.
 #[test]
 fn a_row_that_goes_and_comes_out_of_sight_has_all_its_values() {

@@ -29,6 +29,14 @@ pub const ALL: &[Mutant<'_>] = &[
         breaks: "R-MIG-DROP: nobody asks for what the maker of a batch did not see",
     },
     Mutant {
+        name: "local-marked",
+        file: "core/src/export.rs",
+        from: "marked.for_each(|(_, shape)| gaps::mark(shape));",
+        to: "drop(marked);",
+        campaign: "wild --all local,place,policy",
+        breaks: "R-MIG-DROP: a batch does not say of which tables its maker lacks some",
+    },
+    Mutant {
         name: "local-headers",
         file: "core/src/merge/join.rs",
         from: "if let (Some((Some(entry), _)), Some(_)) = (&place, whole) {",
