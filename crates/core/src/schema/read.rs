@@ -21,8 +21,9 @@ use synqlite_view::{groups, order};
 /// need some beside them.
 const MAX_COLUMNS: usize = 1_900;
 
-/// Names by which SQL reaches a rowid.
-const ROWID_NAMES: [&str; 3] = ["rowid", "_rowid_", "oid"];
+/// Names by which SQL reaches a rowid. The first is the one that people least call a column: one that is called so
+/// hides it from triggers until the next command.
+const ROWID_NAMES: [&str; 3] = ["_rowid_", "oid", "rowid"];
 
 /// A table whose own definition is understood; its relations to others are still to be resolved.
 pub(super) struct Draft {

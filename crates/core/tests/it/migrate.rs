@@ -696,3 +696,35 @@ fn a_table_with_hidden_rows_does_not_become_local() {
     a.replica.settle_conflict(&ids[0], Verb::Discard).unwrap();
     a.replica.set_policies(&local).unwrap();
 }
+
+/// Triggers name places by a word that is hardly ever a column's, whatever columns come before the next command.
+#[test]
+fn mig_a_column_may_be_called_rowid() {
+    let schema = "CREATE TABLE t(k TEXT PRIMARY KEY, v, w INT); INSERT INTO t VALUES('a', 1, 10), ('b', 2, 20), ('c', 3, 30)";
+    let all = "SELECT k, v, w FROM t ORDER BY k";
+    for added in
+        ["ADD COLUMN rowid TEXT", "ADD COLUMN RowID INTEGER DEFAULT 1", "ADD COLUMN oid DEFAULT 2"]
+    {
+        let world = World::new();
+        let mut a = world.init("a", schema);
+        let mut b = world.clone_site(&mut a, "b");
+        a.run(&format!("UPDATE t SET w = 11 WHERE k = 'b'; ALTER TABLE t {added}"));
+        a.run("UPDATE t SET v = 'new' WHERE k = 'c'; DELETE FROM t WHERE k = 'a'; INSERT INTO t(k, v) VALUES('d', 4)");
+        b.run(&format!("ALTER TABLE t {added}"));
+        settle(&mut a, &mut b);
+        for site in [&a, &b] {
+            assert_eq!(site.rows(all), ["b|2|11", "c|new|30", "d|4|NULL"], "{added}");
+        }
+        agree(&mut [&mut a, &mut b]);
+    }
+    let world = World::new();
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("ALTER TABLE t RENAME COLUMN w TO rowid; UPDATE t SET v = 'new' WHERE k = 'c'");
+    a.run("ALTER TABLE t RENAME COLUMN rowid TO w");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows(all), ["a|1|10", "b|2|20", "c|new|30"]);
+    }
+    agree(&mut [&mut a, &mut b]);
+}

@@ -177,7 +177,7 @@ impl TableBlueprint {
             table.columns[c].not_null |= implied && self.kind != TableKind::RowidAlias(c);
         }
         table.kind = self.kind;
-        table.rowid_name = (self.kind != TableKind::WithoutRowid).then(|| "rowid".to_owned());
+        table.rowid_name = (self.kind != TableKind::WithoutRowid).then(|| "_rowid_".to_owned());
         table.primary_key = self.primary_key.clone();
         table.key_collations = self.primary_key.iter().map(collation).collect();
         table.identity = Identity::Birth;

@@ -16,7 +16,7 @@ fn integer_primary_key_is_the_rowid() {
         let t = table(&format!("CREATE TABLE t(a, {key})"));
         assert_eq!(t.kind, TableKind::RowidAlias(1), "{key}");
         assert_eq!(t.rowid_alias(), Some(1));
-        assert_eq!(t.rowid_name.as_deref(), Some("rowid"));
+        assert_eq!(t.rowid_name.as_deref(), Some("_rowid_"));
         assert_eq!((&t.primary_key, &t.key_collations), (&vec![1], &vec![Collation::Binary]));
         assert_eq!(t.identity, Identity::Birth);
         assert_eq!(t.autoincrement, key.contains("auto"));
@@ -119,7 +119,8 @@ fn generated_columns_are_not_stored() {
 fn the_rowid_is_reached_by_a_name_no_column_has() {
     let name = |sql: &str| table(sql).rowid_name;
     assert_eq!(name("CREATE TABLE t(\"RowId\" TEXT)").as_deref(), Some("_rowid_"));
-    assert_eq!(name("CREATE TABLE t(rowid, x AS (1), _rowid_ AS (2))").as_deref(), Some("oid"));
+    assert_eq!(name("CREATE TABLE t(\"_RowId_\" TEXT)").as_deref(), Some("oid"));
+    assert_eq!(name("CREATE TABLE t(oid, x AS (1), _rowid_ AS (2))").as_deref(), Some("rowid"));
     let all = "CREATE TABLE t(rowid, _rowid_, oid, id INTEGER PRIMARY KEY)";
     assert_eq!(name(all).as_deref(), Some("id"));
     assert_eq!(name("CREATE TABLE t(rowid PRIMARY KEY, _rowid_, oid) WITHOUT ROWID"), None);
