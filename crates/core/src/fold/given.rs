@@ -24,11 +24,10 @@ pub(super) struct Given {
     /// Whether rows are taken in with their table: then one that is alive already, because another
     /// site told of it, is not inserted anew.
     pub adopts: bool,
-    /// Tables whose triggers do not fit their schema: their images may lack counters and lack these
-    /// columns.
+    /// Tables whose triggers do not fit their schema: their images lack these columns.
     pub stale: Fresh,
-    /// Columns, by number, that became key columns since the triggers of their tables were made: what
-    /// they were before an update is in no image.
+    /// Columns, by number, that became key columns or counters since the triggers of their tables were made:
+    /// what they were before an update is in no image.
     pub unknown: BTreeMap<u32, BTreeSet<u32>>,
 }
 
@@ -62,7 +61,7 @@ impl Given {
         fk.enforced && self.enforces
     }
 
-    /// Whether images of updates hold a group of a key.
+    /// Whether images of updates hold a group of a key, or a counter.
     pub fn has_image(&self, t: &Tracked, g: usize) -> bool {
         let unknown = self.unknown.get(&t.no);
         let columns = &t.table.groups[g].columns;
@@ -70,7 +69,7 @@ impl Given {
     }
 }
 
-/// Key columns, by number, that are in no image which the triggers of stale tables made.
+/// Key columns and counters, by number, that are in no image which the triggers of stale tables made.
 fn unknown_columns(
     conn: &Connection,
     catalog: &Catalog,
@@ -79,9 +78,9 @@ fn unknown_columns(
     let mut unknown = BTreeMap::new();
     for t in catalog.tables.iter().filter(|t| stale.contains_key(&t.no)) {
         let Some(imaged) = capture::imaged(conn, t.no)? else { continue };
-        let keys = t.table.groups.iter().filter(|g| g.keeps_previous).flat_map(|g| &g.columns);
-        let keys = keys.map(|&c| t.column_nos[c]).filter(|no| !imaged.contains(no));
-        unknown.insert(t.no, keys.collect());
+        let kept = t.table.groups.iter().filter(|g| g.keeps_previous || g.counter);
+        let kept = kept.flat_map(|g| &g.columns).map(|&c| t.column_nos[c]);
+        unknown.insert(t.no, kept.filter(|no| !imaged.contains(no)).collect());
     }
     Ok(unknown)
 }

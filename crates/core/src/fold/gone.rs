@@ -44,9 +44,9 @@ impl Fold<'_> {
         }
         let mut written = self.stamps.of_groups(t, &gone.written);
         let columns = (0..t.table.groups.len()).map(|g| t.table.groups[g].columns[0]);
-        let known = first.as_ref().filter(|_| !self.given.stale.contains_key(&t.no));
         for (g, c) in columns.enumerate().filter(|_| !old.is_empty()) {
-            let (group, before) = (&mut stored.state.groups[g], known.map(|known| &known.row[c]));
+            let before = self.counted_from(t, g, first.as_ref(), &stored)?;
+            let group = &mut stored.state.groups[g];
             if let Some(&stamp) = written.get(&g)
                 && counter::write(t, g, group, before, &old[c], stamp)
             {

@@ -27,8 +27,9 @@ use crate::parts;
 use crate::schema::quote;
 use crate::sqlvalue::{Located, as_ref};
 use crate::{Error, Result};
-use chunk::{CHECK, CHUNK, Chunk, Layout, layout, sum_of, summed};
+use chunk::{CHECK, CHUNK, Chunk, Layout, hash, layout, sum_of, summed};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use synqlite_wire::Value;
 
 /// So many places may be passed over between two whose sums are taken in one look.
 const SPARSE: i64 = 8;
@@ -50,6 +51,25 @@ pub fn leave(meta: &mut Meta, t: &Tracked, stored: &Stored) {
     if let (Some(loc @ Loc::Row(_)), Some(entry)) = (&stored.loc, stored.entry) {
         touch(meta, t, loc, entry);
     }
+}
+
+/// Whether a column of a row, by position, showed this value when the last transaction ended, as far as its byte
+/// tells.
+pub fn showed(
+    conn: &Connection,
+    t: &Tracked,
+    stored: &Stored,
+    (c, value): (usize, &Value),
+) -> Result<bool> {
+    let place = match &stored.loc {
+        Some(Loc::Row(rowid)) => Some(*rowid),
+        _ => stored.entry,
+    };
+    let Some(place) = place else { return Ok(false) };
+    let Some(chunk) = load(conn, t, place.div_euclid(CHUNK))? else { return Ok(false) };
+    let at = chunk.layout.iter().position(|(no, _)| *no == t.column_nos[c]);
+    let byte = chunk.get(place).zip(at).map(|(sum, at)| sum[CHECK + at]);
+    Ok(byte == Some(hash(t.column_nos[c], as_ref(value)) as u8))
 }
 
 /// Whether it is time to take them.
