@@ -114,6 +114,14 @@ pub fn lose(conn: &Connection, meta: &Meta, table: u32, column: Option<u32>) -> 
     save(conn, meta, &gaps)
 }
 
+/// Takes note that what a site wrote to a table may be missing.
+pub fn lose_of(conn: &Connection, meta: &Meta, table: u32, site: SiteId) -> Result<()> {
+    let mut gaps = load(conn, meta)?;
+    let missing = gaps.entry((table, None)).or_default();
+    missing.insert(site, (Hlc::ZERO, meta.seen.get(site)));
+    save(conn, meta, &gaps)
+}
+
 /// Takes note that a table is here again as of now, or more of it: a place may lack what was written to it before,
 /// so each gets all of it once. Else no batch would be news to those who read them, so the clock goes on.
 pub fn owe(conn: &Connection, meta: &mut Meta, now_ms: i64, table: u32) -> Result<()> {

@@ -128,6 +128,9 @@ pub struct Learner<'a> {
     pub catalog: &'a Catalog,
     /// Randomness.
     pub env: &'a dyn Environment,
+    /// Tables, by number, in which counts of a line that forks went to its branch: what the line had counted
+    /// before may be missing.
+    pub counted: Vec<(u32, SiteId)>,
 }
 
 impl Learner<'_> {

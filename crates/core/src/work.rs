@@ -147,10 +147,20 @@ impl<'a> Work<'a> {
         &mut self,
         lines: impl IntoIterator<Item = (&'l SiteId, &'l Line)>,
     ) -> Result<bool> {
-        let forked = self.learner().learn(lines)?;
+        let mut learner = self.learner();
+        let forked = learner.learn(lines)?;
+        let counted = std::mem::take(&mut learner.counted);
         if forked {
             self.fold()?;
-            let Self { conn, meta, catalog, policies, .. } = self;
+            let Self { conn, meta, catalog, policies, now_ms, .. } = self;
+            // A count is one for all that a site counted, so a branch's took the place of its line's. Whoever
+            // had the line's has it still, and gives it to those who lack it.
+            for (table, site) in counted {
+                gaps::lose_of(conn, meta, table, site)?;
+            }
+            for t in catalog.tables.iter().filter(|t| t.table.groups.iter().any(|g| g.counter)) {
+                gaps::owe(conn, meta, *now_ms, t.no)?;
+            }
             merge::refresh(conn, meta, catalog, policies, &Anew::default())?;
         }
         Ok(forked)
@@ -159,6 +169,6 @@ impl<'a> Work<'a> {
     /// What learns of lines here.
     pub fn learner(&mut self) -> Learner<'_> {
         let Self { conn, meta, catalog, env, .. } = self;
-        Learner { conn, meta, catalog, env: *env }
+        Learner { conn, meta, catalog, env: *env, counted: vec![] }
     }
 }

@@ -13,7 +13,7 @@ use crate::state::{self, ENTRY_COLUMNS, Names, Segment, numbers, stash};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_wire::key::{KeyPart, decode, encode};
-use synqlite_wire::{Hlc, Rid, SiteId, Stamp};
+use synqlite_wire::{Count, Hlc, Rid, SiteId, Stamp};
 
 /// So many entries are looked at one after another.
 const PART: usize = parts::of(1_000);
@@ -30,9 +30,11 @@ pub fn follow(at: &mut Learner<'_>, root: SiteId, old: &Lines, new: &Lines) -> R
         let mut tables = registry::absent(conn, at.catalog)?;
         tables.extend(at.catalog.tables.iter().cloned());
         for t in &tables {
-            entries(conn, meta, t, &moves)?;
+            let counted = entries(conn, meta, t, &moves)?;
             segments(conn, meta, t, &moves)?;
-            pieces(conn, meta, t, &moves)?;
+            if pieces(conn, meta, t, &moves)? || counted {
+                at.counted.extend(old.keys().map(|site| (t.no, *site)));
+            }
         }
         identities(conn, meta, &moves)?;
         stamps(conn, meta, &moves)?;
@@ -86,13 +88,22 @@ fn concerns(meta: &Meta, site: SiteId, stretches: &[Stretch]) -> bool {
     meta.seen.get(site) > kept.map_or(Hlc::ZERO, |kept| kept.end.clock)
 }
 
-/// Rows with entries of their own.
-fn entries(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Result<()> {
+/// Moves counts. Whether any goes by another site now.
+fn counts(counts: &mut [Count], moves: &Moves) -> bool {
+    let before: Vec<SiteId> = counts.iter().map(|count| count.stamp.site).collect();
+    counts.iter_mut().for_each(|count| moves.stamp(&mut count.stamp));
+    let moved = counts.iter().zip(before).any(|(count, before)| count.stamp.site != before);
+    counts.sort_by_key(|count| count.stamp.site);
+    moved
+}
+
+/// Rows with entries of their own. Whether counts go by another site now.
+fn entries(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Result<bool> {
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, kind, cons, winner FROM synqlite_row WHERE +tbl = ?1 AND id > ?2 \
          ORDER BY id LIMIT {PART}"
     );
-    let mut after = i64::MIN;
+    let (mut after, mut counted) = (i64::MIN, false);
     loop {
         let mut found = Vec::new();
         let mut statement = conn.prepare_cached(&sql)?;
@@ -102,7 +113,7 @@ fn entries(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Re
             let winner: Option<Vec<u8>> = row.get(7)?;
             found.push((state::decode(meta, t, row)?, kind, cons, winner));
         }
-        let Some((last, ..)) = found.last() else { return Ok(()) };
+        let Some((last, ..)) = found.last() else { return Ok(counted) };
         after = last.entry.unwrap_or(i64::MAX);
         for (mut stored, kind, cons, winner) in found {
             let before = stored.clone();
@@ -111,8 +122,7 @@ fn entries(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Re
             for group in &mut stored.state.groups {
                 moves.stamp(&mut group.stamp);
                 group.column_stamps.iter_mut().for_each(|stamp| moves.stamp(stamp));
-                group.counts.iter_mut().for_each(|count| moves.stamp(&mut count.stamp));
-                group.counts.sort_by_key(|count| count.stamp.site);
+                counted |= counts(&mut group.counts, moves);
                 group.previous.iter_mut().for_each(|cell| moves.cell(cell));
                 if let state::Body::Stored(cell) = &mut group.body {
                     moves.cell(cell);
@@ -167,8 +177,9 @@ fn segments(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> R
     Ok(())
 }
 
-/// Registers of columns that are not here.
-fn pieces(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Result<()> {
+/// Registers of columns that are not here. Whether counts go by another site now.
+fn pieces(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Result<bool> {
+    let mut counted = false;
     for rid in stash::rows(conn, meta, t.no, i64::MIN)? {
         for (mut piece, local_seq) in stash::take(conn, meta, t.no, &rid)? {
             let mut rid = rid.clone();
@@ -176,12 +187,11 @@ fn pieces(conn: &Connection, meta: &mut Meta, t: &Tracked, moves: &Moves) -> Res
             moves.stamp(&mut piece.stamp);
             moves.cell(&mut piece.cell);
             piece.previous.iter_mut().for_each(|cell| moves.cell(cell));
-            piece.counts.iter_mut().for_each(|count| moves.stamp(&mut count.stamp));
-            piece.counts.sort_by_key(|count| count.stamp.site);
+            counted |= counts(&mut piece.counts, moves);
             stash::put(conn, meta, t.no, &rid, &piece, local_seq)?;
         }
     }
-    Ok(())
+    Ok(counted)
 }
 
 /// The rows that a table of ours names.

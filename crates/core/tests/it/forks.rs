@@ -3,6 +3,7 @@
 use crate::random::{Random, SCHEMA, TABLES, seeds, statement};
 use crate::site::{Site, World, dump};
 use synqlite_core::Replica;
+use synqlite_wire::VersionVector;
 
 const NOTES: &str = "CREATE TABLE o(id INTEGER PRIMARY KEY, s, n DEFAULT 0); \
     CREATE TABLE k(id TEXT PRIMARY KEY, s); \
@@ -157,6 +158,43 @@ fn a_third_site_takes_either_branch_first() {
             agree(&mut [&mut a, &mut c, &mut d, &mut b]);
             shows_all(&d);
         }
+    }
+}
+
+/// What a site had counted before the backup is counted by its branch, too: the sum has it twice, on all sites.
+#[test]
+fn counts_of_a_line_that_forks_are_the_same_everywhere() {
+    for over_batches in [false, true] {
+        let world = World::new();
+        let schema = "CREATE TABLE o(k TEXT PRIMARY KEY, n INT DEFAULT 0); INSERT INTO o VALUES('a', 100), ('b', 100)";
+        let mut a = world.init_with("a", schema, &[("o.n", "counter")]);
+        let lab = Lab { world };
+        let (mut b, mut c) = (lab.clone_of(&mut a, "b"), lab.clone_of(&mut a, "c"));
+        b.run("UPDATE o SET n = n + 1");
+        b.replica.fold().unwrap();
+        let backup = lab.backup("b");
+        b.run("UPDATE o SET n = n + 20 WHERE k = 'b'");
+        a.pull(&mut b);
+        let mut b = lab.restore(b, "b", &backup);
+        b.run("UPDATE o SET n = n + 300");
+        c.pull(&mut b);
+        if over_batches {
+            for _ in 0..2 {
+                let batch = a.replica.export(&VersionVector::default(), 0).unwrap().0;
+                b.replica.merge(&batch, false).unwrap();
+                let batch = b.replica.export(&VersionVector::default(), 0).unwrap().0;
+                a.replica.merge(&batch, false).unwrap();
+                c.replica.merge(&batch, false).unwrap();
+                let batch = a.replica.export(&VersionVector::default(), 0).unwrap().0;
+                c.replica.merge(&batch, false).unwrap();
+            }
+            for site in [&a, &b, &c] {
+                assert_eq!(site.rows("SELECT n FROM o"), ["402", "422"]);
+            }
+        }
+        meet(&mut [&mut a, &mut b, &mut c]);
+        same(&mut [&mut a, &mut b, &mut c], &["o"]);
+        assert_eq!(a.rows("SELECT n FROM o"), ["402", "422"]);
     }
 }
 
