@@ -17,6 +17,25 @@ const LITTLE: i64 = if cfg!(feature = "small-parts") { 0 } else { 1 << 18 };
 /// A file that goes with its last user.
 pub(crate) struct Copy(PathBuf);
 
+impl Copy {
+    /// Of the file at `path` as a transaction on it sees it, which has read.
+    pub(crate) fn of(tx: &Connection, path: &Path) -> Result<Copy> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let n = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let mut name = path.to_owned().into_os_string();
+        name.push(format!("-synqlite-{:x}-{n:x}", std::process::id()));
+        let copy = Copy(name.into());
+        create(&copy.0).map_err(|e| Error::Refused(format!("{}: {e}", copy.0.display())))?;
+        copy::of_transaction(tx, &copy.0, &|_, _| ())?;
+        Ok(copy)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
 impl Drop for Copy {
     fn drop(&mut self) {
         // On Unix it is gone already.
@@ -53,14 +72,7 @@ impl Replica {
 
     /// A copy of the file as a transaction on it sees it, which has read.
     pub(crate) fn copied(&self, tx: &Connection) -> Result<Copy> {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
-        let n = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let mut name = self.path.clone().into_os_string();
-        name.push(format!("-synqlite-{:x}-{n:x}", std::process::id()));
-        let copy = Copy(name.into());
-        create(&copy.0).map_err(|e| Error::Refused(format!("{}: {e}", copy.0.display())))?;
-        copy::of_file(tx, &copy.0, &|_, _| ())?;
-        Ok(copy)
+        Copy::of(tx, &self.path)
     }
 
     /// Runs `f`, which only reads, on a copy, or on this replica if that cannot be opened.

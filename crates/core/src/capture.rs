@@ -192,16 +192,29 @@ pub fn guard(conn: &Connection, catalog: &Catalog) -> Result<bool> {
         statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     let mut made = false;
     for t in &catalog.tables {
-        let guard = own_name("replace", t.no);
-        if !present.contains(&guard)
-            && state::any_row(conn, t.no)?
-            && let Some((_, sql)) = objects(t).iter().find(|(name, _)| *name == guard)
-        {
-            conn.execute_batch(sql)?;
-            made = true;
+        if !present.contains(&own_name("replace", t.no)) && state::any_row(conn, t.no)? {
+            made |= make_guard(conn, t)?;
         }
     }
     Ok(made)
+}
+
+/// Creates the same trigger where tables that are about to be known have rows.
+pub fn guard_rows(conn: &Connection, catalog: &Catalog) -> Result<()> {
+    for t in &catalog.tables {
+        if conn.prepare(&format!("SELECT 1 FROM {}", t.target()))?.exists([])? {
+            make_guard(conn, t)?;
+        }
+    }
+    Ok(())
+}
+
+fn make_guard(conn: &Connection, t: &Relation) -> Result<bool> {
+    let guard = own_name("replace", t.no);
+    let objects = objects(t);
+    let Some((_, sql)) = objects.iter().find(|(name, _)| *name == guard) else { return Ok(false) };
+    conn.execute_batch(sql)?;
+    Ok(true)
 }
 
 /// Whether a table may lack the object `name`.

@@ -6,8 +6,6 @@
 
 mod file;
 
-pub(crate) use file::copy as of_file;
-
 use crate::connection::{plain, to_read, to_write};
 use crate::env::Environment;
 use crate::inbox;
@@ -26,6 +24,36 @@ use synqlite_wire::Id;
 const STEP: i32 = 1024;
 /// How often a writer may slip in between the fold and the copy.
 const ATTEMPTS: u32 = 200;
+
+/// Copies the database as a transaction on it sees it, which has read. Calls `tell` with the bytes done and their
+/// total.
+pub(crate) fn of_transaction(tx: &Connection, to: &Path, tell: &dyn Fn(u64, u64)) -> Result<()> {
+    // In a write-ahead log a part of the snapshot is not in the file.
+    let mode: String = tx.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if mode != "wal" {
+        return file::copy(tx, to, tell);
+    }
+    let mut copy = Connection::open(&*plain(to)).map_err(|e| Error::from(e).on(to))?;
+    // Whoever wants the copy to last syncs it once, as a whole.
+    copy.execute_batch("PRAGMA synchronous=OFF")?;
+    copy.query_row("PRAGMA journal_mode=OFF", [], |_| Ok(()))?;
+    let size: i64 = tx.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let size = size.unsigned_abs();
+    let backup = Backup::new(tx, &mut copy)?;
+    loop {
+        let step = backup.step(STEP).map_err(|e| Error::from(e).on(to))?;
+        let left = backup.progress();
+        let bytes = |pages: i32| u64::try_from(pages).unwrap_or(0) * size;
+        tell(bytes(left.pagecount - left.remaining), bytes(left.pagecount));
+        match step {
+            StepResult::Done => break,
+            StepResult::More => {}
+            _ => return Err(Error::Locked(tx.path().unwrap_or_default().to_owned())),
+        }
+    }
+    drop(backup);
+    copy.close().map_err(|(_, e)| Error::from(e).on(to))
+}
 
 impl Replica {
     /// Folds, then copies the whole database into the file `to`, which must be empty or absent.
@@ -53,32 +81,7 @@ impl Replica {
         let tell = |done, total| {
             self.env.step(Step { phase: Phase::Copy, done, total: Some(total) });
         };
-        // In a write-ahead log a part of the snapshot is not in the file.
-        let mode: String = tx.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-        if mode != "wal" {
-            file::copy(&tx, to, &tell)?;
-            return Ok(true);
-        }
-        let mut copy = Connection::open(&*plain(to)).map_err(|e| Error::from(e).on(to))?;
-        // Whoever wants the copy to last syncs it once, as a whole.
-        copy.execute_batch("PRAGMA synchronous=OFF")?;
-        copy.query_row("PRAGMA journal_mode=OFF", [], |_| Ok(()))?;
-        let size: i64 = tx.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let size = size.unsigned_abs();
-        let backup = Backup::new(&tx, &mut copy)?;
-        loop {
-            let step = backup.step(STEP).map_err(|e| Error::from(e).on(to))?;
-            let left = backup.progress();
-            let bytes = |pages: i32| u64::try_from(pages).unwrap_or(0) * size;
-            tell(bytes(left.pagecount - left.remaining), bytes(left.pagecount));
-            match step {
-                StepResult::Done => break,
-                StepResult::More => {}
-                _ => return Err(Error::Locked(self.path.display().to_string())),
-            }
-        }
-        drop(backup);
-        copy.close().map_err(|(_, e)| Error::from(e).on(to))?;
+        of_transaction(&tx, to, &tell)?;
         Ok(true)
     }
 

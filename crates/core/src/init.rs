@@ -1,5 +1,7 @@
 //! Makes a database a replica.
 
+mod large;
+
 use crate::catalog::Catalog;
 use crate::connection::{connect, to_write};
 use crate::env::Environment;
@@ -105,24 +107,33 @@ fn init(
     let schema = select(&tx, &work.policies, options)?;
     let unknown = |t: &&Table| work.catalog.by_name(&t.name).is_none();
     let fresh: Vec<Table> = schema.tables.iter().filter(unknown).cloned().collect();
-    // Folds take care of what a replica shows already, unless foreign keys begin to hold just now.
-    let unsure = if again && options.policies.is_empty() { &fresh } else { &schema.tables };
-    refuse_dangling(&tx, unsure, &work.policies)?;
     let mut notes = schema.notes;
     notes.extend(begins.then(|| BEGINS.to_owned()));
     notes.extend(schema::kept_sums(&tx, &schema.tables)?);
     notes.extend(schema::feed_notes(&tx, &schema.tables)?);
     notes.extend(numbered(&fresh));
-    if !fresh.is_empty() {
-        migrate::take_in(&mut work, &fresh)?;
+    let large = !again && !fresh.is_empty() && large::is(&tx)?;
+    let mut tables = Vec::new();
+    if large {
+        migrate::begin(&mut work, &fresh)?;
+    } else {
+        // Folds take care of what a replica shows already, unless foreign keys begin to hold just now.
+        let unsure = if again && options.policies.is_empty() { &fresh } else { &schema.tables };
+        refuse_dangling(&tx, unsure, &work.policies)?;
+        if !fresh.is_empty() {
+            migrate::take_in(&mut work, &fresh)?;
+        }
+        tables = table_reports(&tx, &work.catalog)?;
     }
-    let tables = table_reports(&tx, &work.catalog)?;
     let site = work.meta.site;
     capture::guard(&tx, &work.catalog)?;
     settings::announce(&tx, &mut work.meta, now)?;
     work.save()?;
     drop(work);
     tx.commit()?;
+    if large {
+        tables = large::take_in(conn, path, &fresh, env)?;
+    }
     Ok(InitReport { site, tables, skipped: schema.skipped, notes })
 }
 
@@ -285,7 +296,7 @@ pub(crate) fn new_site(
     let sql = "DELETE FROM synqlite_closed WHERE closed IS NOT NULL AND lost IS NULL";
     conn.execute(sql, [])?;
     // Nor does it owe what that one had written.
-    conn.execute("DELETE FROM synqlite_meta WHERE key = 'owed'", [])?;
+    meta::unset(conn, "owed")?;
     meta.number(conn, site)?;
     Ok(())
 }

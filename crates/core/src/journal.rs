@@ -15,7 +15,7 @@ mod queue;
 mod replay;
 mod window;
 
-pub use entry::{any, clear, columns_of_mask, forget_misplaced, image, waiting};
+pub use entry::{any, clear, columns_of_mask, forget, forget_misplaced, image, last, waiting};
 pub use independent::{Survey, survey};
 pub use queue::{Queue, more_than};
 pub use window::{Born, Changed, Gone, Millis, Run, Set, Window, Written};

@@ -7,7 +7,7 @@ mod names;
 mod tables;
 
 pub use names::{SITE, SiteNames, check as check_name};
-pub use tables::{FORMAT, JOURNAL_DDL, births, get, is_replica, missing, set};
+pub use tables::{FORMAT, JOURNAL_DDL, births, get, is_replica, missing, set, unset};
 
 use crate::{Error, Result};
 use rusqlite::{Connection, params};

@@ -22,13 +22,14 @@ mod stashed;
 mod united;
 mod unsure;
 
+use crate::capture;
 use crate::catalog::{Fresh, Loc, Relation, Tracked};
 use crate::closed::{self, ClosedBy};
 use crate::fold;
 use crate::history;
-use crate::journal::Changed;
+use crate::journal::{self, Changed};
 use crate::merge::{self, Anew};
-use crate::meta::Meta;
+use crate::meta::{self, Meta};
 use crate::parts;
 use crate::refs::Lookup;
 use crate::registry;
@@ -50,8 +51,15 @@ use unsure::{Columns, LIKELY, PERHAPS};
 /// So many states are stored anew at a time.
 const PART: usize = parts::of(4_096);
 
+/// Entry of the metadata that is there while tables are known whose rows are not.
+const BEGUN: &str = "taking_in";
+
 /// Brings metadata and triggers in step with the schema.
 pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
+    if begun(work.conn)? {
+        // Whoever began was killed, or is too late.
+        finish(work)?;
+    }
     // Columns are known since the local sequence that the file tells, and rows that came in this
     // transaction, which may bring the policy that makes them known, are of a later one.
     work.meta.save(work.conn)?;
@@ -203,6 +211,37 @@ pub(crate) fn take_in(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     work.settled = false;
     work.fold()?;
     tables.iter().try_for_each(|table| track::track(work.conn, table))?;
+    take_rows(work, tables)
+}
+
+/// Begins to take in the tables of a new replica: triggers note what is written from now on, and the rows that are
+/// there come later ([`finish`]).
+pub(crate) fn begin(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
+    meta::set(work.conn, BEGUN, true)?;
+    tables.iter().try_for_each(|table| track::track(work.conn, table))?;
+    work.catalog = track::load(work.conn, &work.policies)?.catalog;
+    capture::guard_rows(work.conn, &work.catalog)
+}
+
+/// Whether tables have begun to be taken in.
+pub(crate) fn begun(conn: &Connection) -> Result<bool> {
+    Ok(meta::get(conn, BEGUN)?.unwrap_or(false))
+}
+
+/// Takes in the rows of a new replica's tables. What was written since it began is among them.
+fn finish(work: &mut Work<'_>) -> Result<()> {
+    meta::unset(work.conn, BEGUN)?;
+    journal::clear(work.conn)?;
+    work.conn.execute_batch("DELETE FROM synqlite_history")?;
+    let loaded = track::load(work.conn, &work.policies)?;
+    let stale = loaded.catalog.tables.iter().filter(|t| loaded.stale.contains_key(&t.no));
+    stale.into_iter().try_for_each(|t| track::renew(work.conn, t))?;
+    let tables: Vec<Table> = loaded.catalog.tables.iter().map(|t| t.table.clone()).collect();
+    take_rows(work, &tables)
+}
+
+/// Takes in the rows of tables that are known since now.
+fn take_rows(work: &mut Work<'_>, tables: &[Table]) -> Result<()> {
     // Now that all are known, references between old and new tables resolve.
     let loaded = track::load(work.conn, &work.policies)?;
     work.catalog = loaded.catalog;

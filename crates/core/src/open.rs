@@ -89,7 +89,7 @@ pub fn update<'e>(lookup: Lookup<'_>, entries: impl IntoIterator<Item = &'e i64>
         (true, true) if owed => Ok(()),
         (true, true) => meta::set(conn, OWED, true),
         (true, false) => {
-            conn.prepare_cached("DELETE FROM synqlite_meta WHERE key = ?1")?.execute([OWED])?;
+            meta::unset(conn, OWED)?;
             follow(lookup)
         }
     }

@@ -114,8 +114,7 @@ pub(super) fn under_way(conn: &Connection) -> Result<Option<(Hlc, [u8; 16])>> {
 
 /// The fold has ended.
 pub(super) fn end(conn: &Connection) -> Result<()> {
-    conn.prepare_cached("DELETE FROM synqlite_meta WHERE key = ?1")?.execute([KEY])?;
-    Ok(())
+    meta::unset(conn, KEY)
 }
 
 fn schema_version(conn: &Connection) -> Result<i64> {

@@ -121,6 +121,18 @@ pub fn forget_misplaced(conn: &Connection, t: &Tracked) -> Result<()> {
     Ok(())
 }
 
+/// The number of the latest entry; 0 without any.
+pub fn last(conn: &Connection) -> Result<i64> {
+    let sql = "SELECT ifnull(max(seq), 0) FROM synqlite_journal";
+    Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+/// Drops all entries up to this one.
+pub fn forget(conn: &Connection, last: i64) -> Result<()> {
+    conn.prepare_cached("DELETE FROM synqlite_journal WHERE seq <= ?1")?.execute([last])?;
+    Ok(())
+}
+
 /// Empties the journal. Touches nothing if the journal is empty: even a DELETE
 /// of no rows makes SQLite write the file.
 pub fn clear(conn: &Connection) -> Result<()> {

@@ -106,6 +106,12 @@ pub fn set(conn: &Connection, key: &str, value: impl rusqlite::ToSql) -> Result<
     Ok(())
 }
 
+/// Takes an entry away.
+pub fn unset(conn: &Connection, key: &str) -> Result<()> {
+    conn.prepare_cached("DELETE FROM synqlite_meta WHERE key = ?1")?.execute([key])?;
+    Ok(())
+}
+
 pub(super) fn need<T: rusqlite::types::FromSql>(conn: &Connection, key: &str) -> Result<T> {
     get(conn, key)?.ok_or_else(|| Error::Damaged(format!("entry `{key}` is missing")))
 }

@@ -14,6 +14,7 @@ mod folds;
 mod forks;
 mod freed;
 mod gaps;
+mod init;
 mod instants;
 mod invalid;
 mod keys;
