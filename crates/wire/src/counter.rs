@@ -74,10 +74,10 @@ impl Counter {
         let current = self.counts.iter().filter(|c| c.epoch == epoch);
         match current.map(|c| c.stamp).max() {
             None => self.base.clone(),
-            Some(latest) if self.stamp >= latest && Number::of(&self.base, real).is_none() => {
+            Some(latest) if self.stamp >= latest && self.base_of(epoch, real).is_none() => {
                 self.base.clone()
             }
-            Some(_) => self.total(real).to_value(real),
+            Some(_) => self.total().to_value(real),
         }
     }
 
@@ -86,7 +86,7 @@ impl Counter {
         match Number::of(value, real) {
             Some(written) => {
                 let epoch = self.epoch();
-                let mut sum = written.minus(&self.total(real));
+                let mut sum = written.minus(&self.total());
                 let own = self.counts.iter().find(|c| c.stamp.site == stamp.site);
                 if let Some(own) = own.filter(|c| c.epoch == epoch) {
                     sum = sum.plus(&own.sum);
@@ -120,9 +120,15 @@ impl Counter {
         self.counts.iter().map(|c| c.epoch).max().unwrap_or(0)
     }
 
-    fn total(&self, real: bool) -> Number {
+    /// The number that the base is, if it is one. One from before anything counted may be from before its column
+    /// had its type, too; one that ended what was counted was none that the column shows as such.
+    fn base_of(&self, epoch: u64, real: bool) -> Option<Number> {
+        if epoch == 0 { Number::any(&self.base) } else { Number::of(&self.base, real) }
+    }
+
+    fn total(&self) -> Number {
         let epoch = self.epoch();
-        let base = if epoch == 0 { Number::of(&self.base, real) } else { None };
+        let base = if epoch == 0 { Number::any(&self.base) } else { None };
         let current = self.counts.iter().filter(|c| c.epoch == epoch);
         current.fold(base.unwrap_or_default(), |total, count| total.plus(&count.sum))
     }
@@ -150,12 +156,16 @@ impl Number {
     /// The number that a column shows as `value`: an integer, or a finite double if the column would
     /// store its exact value as just this. `None` for anything else.
     pub fn of(value: &Value, real: bool) -> Option<Number> {
-        let number = match value {
-            Value::Integer(i) => Number::from_words(&integer(*i)),
-            Value::Real(r) if r.is_finite() => Number::from_words(&double(*r)),
-            _ => return None,
-        };
-        (number.to_value(real) == *value).then_some(number)
+        Number::any(value).filter(|number| number.to_value(real) == *value)
+    }
+
+    /// The number that a value is, whatever its column would store.
+    fn any(value: &Value) -> Option<Number> {
+        match value {
+            Value::Integer(i) => Some(Number::from_words(&integer(*i))),
+            Value::Real(r) if r.is_finite() => Some(Number::from_words(&double(*r))),
+            _ => None,
+        }
     }
 
     /// The nearest value that a column of REAL affinity (`real`), else of INTEGER or NUMERIC

@@ -350,6 +350,31 @@ fn a_counter_that_is_renamed_goes_on_adding_up() {
     }
 }
 
+/// A base from before the column had its type is the number that it was.
+#[test]
+fn a_counter_that_gets_another_type_of_number_goes_on_adding_up() {
+    for (from, to) in [("INTEGER", "REAL"), ("REAL", "INTEGER"), ("NUMERIC", "REAL")] {
+        let world = World::new();
+        let schema =
+            format!("CREATE TABLE t(k TEXT PRIMARY KEY, n {from}); INSERT INTO t VALUES('x', 3)");
+        let (mut a, mut b) = pair(&world, &schema, &["t.n"]);
+        let migration = format!(
+            "CREATE TABLE nt(k TEXT PRIMARY KEY, n {to}); INSERT INTO nt SELECT * FROM t; DROP TABLE t; \
+             ALTER TABLE nt RENAME TO t"
+        );
+        b.run(&migration);
+        b.replica.fold().unwrap();
+        a.run("UPDATE t SET n = n + 2");
+        let shown = |site: &Site| site.rows("SELECT CAST(n AS INT) FROM t");
+        settle(&mut a, &mut b);
+        assert_eq!((shown(&a), shown(&b)), (vec!["5".into()], vec!["5".into()]), "{from} {to}");
+        a.run(&migration);
+        b.run("UPDATE t SET n = n + 1");
+        assert!(["6", "6.0"].contains(&&*both(&mut a, &mut b, "SELECT n FROM t")), "{from} {to}");
+        assert_eq!(a.replica.digest().unwrap(), b.replica.digest().unwrap(), "{from} {to}");
+    }
+}
+
 /// The sum is shown as the column stores it, and what shows the same is no write.
 #[test]
 fn a_counter_whose_column_becomes_a_text_goes_on_adding_up() {
