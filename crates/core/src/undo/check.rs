@@ -42,7 +42,7 @@ pub(super) fn failed(work: &Work<'_>, plan: &Plan, before: &BTreeSet<i64>) -> Re
         known.extend(stored.entry);
         let t = &work.catalog.tables[step.table];
         let record = match stored.entry {
-            Some(entry) => record_of(work, t, entry)?,
+            Some(entry) => records::of_entry(work.lookup(), t, entry)?,
             None => None,
         };
         if step.fate == Fate::Goes {
@@ -99,14 +99,6 @@ fn contested(t: &Tracked, step: &Step, record: &Conflict) -> Option<BTreeSet<usi
     let groups: BTreeSet<usize> =
         groups.map(|(g, _)| g).filter(|g| step.puts.contains_key(g)).collect();
     (step.fate == Fate::Stays && !groups.is_empty()).then_some(groups)
-}
-
-fn record_of(work: &Work<'_>, t: &Tracked, entry: i64) -> Result<Option<Conflict>> {
-    if state::conflict(work.conn, entry)?.is_none() {
-        return Ok(None);
-    }
-    let of_table = records::of_table(work.lookup(), t)?;
-    Ok(of_table.into_iter().find(|(id, _)| *id == entry).map(|(_, record)| record))
 }
 
 fn why(record: &Conflict) -> String {

@@ -10,6 +10,7 @@ use synqlite_core::{
 };
 
 mod kept;
+mod many;
 mod random;
 mod references;
 mod rows;
