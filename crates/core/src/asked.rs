@@ -135,8 +135,8 @@ fn values(part: &str, affinity: Affinity, loosely: bool) -> Vec<Value> {
     }
 }
 
-/// A literal of SQL.
-fn literal(text: &str) -> Option<Value> {
+/// A literal of SQL, or [`cast`].
+pub(crate) fn literal(text: &str) -> Option<Value> {
     let quoted = |text: &str| Some(text.strip_prefix('\'')?.strip_suffix('\'')?.to_owned());
     if let Some(inner) = quoted(text) {
         return Some(Value::Text(inner.replace("''", "'").into_bytes()));
@@ -148,12 +148,26 @@ fn literal(text: &str) -> Option<Value> {
     if text.eq_ignore_ascii_case("NULL") {
         return Some(Value::Null);
     }
+    if let Some(text) = cast(text) {
+        return Some(text);
+    }
     let number = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-');
     if !text.chars().all(number) {
         return None;
     }
     let integer = text.parse().ok().map(Value::Integer);
     integer.or_else(|| text.parse().ok().map(Value::Real))
+}
+
+/// `CAST(x'…' AS TEXT)`: a text by its bytes, as rows are called whose keys no line holds.
+fn cast(text: &str) -> Option<Value> {
+    let text = text.to_ascii_lowercase();
+    let inner = text.strip_prefix("cast")?.trim_start().strip_prefix('(')?.strip_suffix(')')?;
+    let bytes = inner.trim_end().strip_suffix("text")?.trim_end().strip_suffix("as")?.trim();
+    match literal(bytes) {
+        Some(Value::Blob(bytes)) => Some(Value::Text(bytes)),
+        _ => None,
+    }
 }
 
 /// The parts of a key of several columns, of which a text in quotes may hold a comma.

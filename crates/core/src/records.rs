@@ -3,6 +3,7 @@
 //! A record is derived from the state, so every site that has seen the same changes has the same
 //! records under the same ids, and a record closes by itself when its obstacle goes.
 
+use crate::asked::literal;
 use crate::catalog::Tracked;
 use crate::counter;
 use crate::describe::{self, describe, row_name};
@@ -10,7 +11,7 @@ use crate::equal::{self, bytes_of_hex};
 use crate::known::{known_by, known_row};
 use crate::refs::{self, Lookup};
 use crate::schema::{Column, quote};
-use crate::sqlvalue::{hex, values};
+use crate::sqlvalue::{Bind, hex, values};
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState, Stored};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
@@ -326,16 +327,17 @@ pub(crate) fn name_of(conn: &Connection, t: Option<&Tracked>, row: &str) -> Resu
         return Ok(None);
     };
     let text = row.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
-    let key: Box<dyn ToSql> = match (text, row.parse::<i64>()) {
-        (Some(text), _) => Box::new(text),
-        (None, Ok(number)) => Box::new(number),
+    let key = match (text, literal(row)) {
+        (Some(text), _) => Value::Text(text.as_bytes().to_vec()),
+        (None, Some(key @ (Value::Integer(_) | Value::Text(_)))) => key,
         _ => return Ok(None),
     };
     let (columns, target) = (t.column_list(), t.target());
     let key_column = quote(&t.table.columns[column].name);
     let sql = format!("SELECT {columns} FROM {target} WHERE {key_column} = ?1");
-    let row =
-        conn.prepare_cached(&sql)?.query_row([key], |row| values(row, 0, t.table.columns.len()));
+    let row = conn
+        .prepare_cached(&sql)?
+        .query_row([Bind(&key)], |row| values(row, 0, t.table.columns.len()));
     let row = row.optional()?;
     Ok(row.and_then(|row| known_by(&t.table, &row, &[])))
 }

@@ -27,15 +27,27 @@ pub fn text(value: &Value) -> String {
 /// A blob in a key of more bytes is called by their number.
 const LONGEST: usize = 64;
 
-/// A value of a key for people, who can say it again: it is a literal of SQL, unless it is a long blob.
+/// A value of a key for people, who can say it again: it is a constant of SQL, unless it is a long blob. A text
+/// that no line holds as it is goes by its bytes: no command line has a NUL, and what is escaped could be another
+/// text.
 pub fn key_text(value: &Value) -> String {
+    let hex = |b: &[u8]| b.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     match value {
-        Value::Blob(b) if b.len() <= LONGEST => {
-            let hex: String = b.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("x'{hex}'")
-        }
+        Value::Blob(b) if b.len() <= LONGEST => format!("x'{}'", hex(b)),
+        Value::Text(t) if !fits_a_line(t) => format!("CAST(x'{}' AS TEXT)", hex(t)),
         _ => text(value),
     }
+}
+
+/// Whether a character moves a cursor, hides or turns what stands beside it.
+pub fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn fits_a_line(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| !text.contains(is_unseen))
 }
 
 /// A row for people: its primary key where it has one.

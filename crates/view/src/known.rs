@@ -9,7 +9,7 @@
 //! numbers people know as little; a column that is called like a name; a unique key with references. What two
 //! rows both ask for does not tell them apart, so that comes last.
 
-use crate::describe::text;
+use crate::describe::{is_unseen, text};
 use crate::schema::{Table, UniqueIndex, quote};
 use crate::state::{Body, RowState};
 use synqlite_wire::Value;
@@ -116,11 +116,9 @@ pub fn line(text: &str, most: usize) -> String {
 
 /// Writes a character so that it is seen. Lines and tabs stay.
 pub fn push_seen(out: &mut String, c: char) {
-    let hides = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
     match c {
         '\n' | '\t' => out.push(c),
-        _ if c.is_control() || hides => out.extend(c.escape_unicode()),
+        _ if is_unseen(c) => out.extend(c.escape_unicode()),
         _ => out.push(c),
     }
 }

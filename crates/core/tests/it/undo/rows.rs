@@ -138,3 +138,39 @@ fn the_parts_of_a_key() {
     let several = Err("1, 3 is the key of no row, and could mean 1, '3' or '1', 3".to_owned());
     assert_eq!(found(&mut a, "u", "1, 3"), several);
 }
+
+/// Keys that a line cannot hold are named by their bytes; a NUL cannot even stand on a command line.
+#[test]
+fn a_key_that_no_line_holds_is_named_by_its_bytes() {
+    let world = World::new();
+    let mut a = historical(
+        &world,
+        "a",
+        "CREATE TABLE t(k TEXT PRIMARY KEY, v);
+         INSERT INTO t VALUES('a' || char(0) || 'b', 0), ('a', 0), ('two' || char(10) || 'lines', 0),
+           ('two\\nlines', 0), (char(27) || '[31m', 0), (CAST(x'61ff' AS TEXT), 0);
+         CREATE TABLE p(a TEXT, b, v, PRIMARY KEY(a, b));
+         INSERT INTO p VALUES('x' || char(0) || ', y', 1, 0)",
+    );
+    a.run("UPDATE t SET v = 1; UPDATE p SET v = 1");
+    let names = [
+        ("t", "CAST(x'610062' AS TEXT)"),
+        ("t", "'a'"),
+        ("t", "CAST(x'74776f0a6c696e6573' AS TEXT)"),
+        ("t", "'two\\nlines'"),
+        ("t", "CAST(x'1b5b33316d' AS TEXT)"),
+        ("t", "CAST(x'61ff' AS TEXT)"),
+        ("p", "CAST(x'78002c2079' AS TEXT), 1"),
+    ];
+    let log = a.replica.log(&LogQuery::default()).unwrap();
+    for (table, name) in names {
+        assert!(
+            log.iter().any(|entry| entry.table == table && entry.row == name),
+            "{name}: {log:?}"
+        );
+        is_found(&mut a, table, name, name);
+    }
+    is_found(&mut a, "t", " cast( X'610062' as text ) ", names[0].1);
+    is_found(&mut a, "t", "two\nlines", names[2].1);
+    is_found(&mut a, "p", "cast(x'78002C2079' as text),1.0", names[6].1);
+}
