@@ -56,7 +56,8 @@ fn main() -> ExitCode {
     match error::guarded(|| commands::run(&args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            terminal::complain(&e.to_string());
+            // A name in it begins no line of its own.
+            terminal::complain(&synqlite_core::line(&e.to_string(), usize::MAX));
             tell(&e, args.json);
             ExitCode::from(e.status())
         }

@@ -204,7 +204,7 @@ fn headings(conflict: &Conflict) -> Vec<String> {
         headings.push("shown".to_owned());
     }
     if let (Some(winner), Some(_)) = (&conflict.winner, &conflict.rival) {
-        headings.push(the_row(winner));
+        headings.push(line(&the_row(winner), usize::MAX));
     }
     headings
 }

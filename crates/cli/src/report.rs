@@ -71,6 +71,13 @@ pub fn outcome_text(o: &Outcome, time: Duration) -> String {
     text
 }
 
+/// Texts, a line each: what other sites call things neither begins a line of its own nor moves the cursor.
+pub fn lines<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> String {
+    let lines: Vec<String> =
+        texts.into_iter().map(|text| line(text.as_ref(), usize::MAX)).collect();
+    lines.join("\n")
+}
+
 /// What a merge decided, in a line.
 pub fn decision(d: &Decision) -> String {
     let row = called(&d.row, d.name.as_deref());

@@ -6,7 +6,7 @@ use crate::sides::Style;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use synqlite_core::Aside;
+use synqlite_core::{Aside, push_seen};
 use synqlite_remote::{Restored, Waiting};
 
 /// Something stands on standard output.
@@ -26,14 +26,26 @@ pub fn print(text: &str) -> Result<()> {
     })
 }
 
-/// Writes a line to standard error, for what is not the result; between objects in JSON it is one too.
+/// Writes a line to standard error, for what is not the result; between objects in JSON it is one too. Nothing in
+/// it moves the cursor, whoever made the names in it.
 pub fn complain(text: &str) {
+    let mut seen = String::with_capacity(text.len());
+    text.chars().for_each(|c| push_seen(&mut seen, c));
+    tell(text, &seen);
+}
+
+/// The same of what is laid out, with colours of our own.
+pub fn lay_out(text: &str) {
+    tell(text, text);
+}
+
+fn tell(text: &str, to_people: &str) {
     if text.is_empty() {
         return;
     }
     let line = match progress::is_json() {
         true => json!({"note": text.strip_prefix("note: ").unwrap_or(text)}).to_string(),
-        false => text.to_owned(),
+        false => to_people.to_owned(),
     };
     // There is no third place to complain to.
     let _ = progress::beside(|| writeln!(std::io::stderr(), "{line}"));

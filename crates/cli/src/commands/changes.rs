@@ -1,6 +1,6 @@
 use super::open;
 use crate::error::Result;
-use crate::report::{Report, time};
+use crate::report::{Report, lines, time};
 use std::path::PathBuf;
 use synqlite_core::ChangedRow;
 use synqlite_front::answer;
@@ -36,10 +36,10 @@ pub fn run(args: &Args) -> Result<Report> {
         });
         format!("{} {} {} {}  {by}", r.change.name(), r.table, r.row, r.columns.join(","))
     };
-    let mut lines: Vec<String> = found.rows.iter().map(line).collect();
+    let mut told: Vec<String> = found.rows.iter().map(line).collect();
     if found.more {
-        lines.push("more rows have changed; go on with the token".to_owned());
+        told.push("more rows have changed; go on with the token".to_owned());
     }
-    lines.push(format!("token {}", found.token));
-    Ok(Report::new(answer::changes(&found, &sites), lines.join("\n")))
+    told.push(format!("token {}", found.token));
+    Ok(Report::new(answer::changes(&found, &sites), lines(told)))
 }

@@ -2,7 +2,7 @@ use super::open;
 use crate::error::{CommandError, Result};
 use crate::pick::Pick;
 use crate::record::{self, DIGITS, Teller};
-use crate::report::{Report, count, time};
+use crate::report::{Report, count, lines, time};
 use crate::terminal;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -261,7 +261,8 @@ fn told(replica: &Replica, done: &Settling, dry_run: bool) -> Result<Report> {
     }
     more(&mut text, opened.len());
     for (id, why) in refused.iter().take(TOLD) {
-        let _ = write!(text, "\n  not {}: {why}", id.get(..DIGITS).unwrap_or(id));
+        let refused = format!("not {}: {why}", id.get(..DIGITS).unwrap_or(id));
+        let _ = write!(text, "\n  {}", line(&refused, usize::MAX));
     }
     more(&mut text, refused.len());
     let then = if dry_run { "open conflicts then" } else { "open conflicts" };
@@ -287,7 +288,7 @@ fn more(text: &mut String, all: usize) {
 
 /// Policies that would have left less to settle, and the line that sets each.
 fn advice(advice: &[Advice], db: &Path) -> Report {
-    let line = |a: &Advice| {
+    let told = |a: &Advice| {
         let what = match a.policy.value() {
             "unify" => "rows of one key mean the same",
             "last" => "the later of a delete and an update decides",
@@ -300,12 +301,12 @@ fn advice(advice: &[Advice], db: &Path) -> Report {
         if a.told > 0 {
             spared.push(format!("{} that gave way", count(a.told, "write")));
         }
-        let (policy, spared) = (&a.policy, spared.join(", "));
+        let (policy, spared) = (line(&a.policy.to_string(), usize::MAX), spared.join(", "));
         format!("{policy}: {what}\n  {spared}\n  synqlite policy {} {policy}", db.display())
     };
     let text = match advice.is_empty() {
         true => "no policy would have left less to settle".to_owned(),
-        false => advice.iter().map(line).collect::<Vec<_>>().join("\n"),
+        false => advice.iter().map(told).collect::<Vec<_>>().join("\n"),
     };
     Report::new(answer::advice(advice), text)
 }
@@ -325,7 +326,7 @@ fn groups(conflicts: &[Conflict]) -> Report {
     };
     let text = match counts.is_empty() {
         true => "no open conflicts".to_owned(),
-        false => counts.iter().map(line).collect::<Vec<_>>().join("\n"),
+        false => lines(counts.iter().map(line)),
     };
     let json = |((table, kind, declared), (n, id)): &((&str, &str, &str), (usize, &str))| json!({"table": table, "kind": kind, "declared": declared, "count": n, "first": id});
     Report::new(json!({"groups": counts.iter().map(json).collect::<Vec<_>>()}), text)

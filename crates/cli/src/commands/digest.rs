@@ -1,7 +1,6 @@
 use super::open;
 use crate::error::Result;
-use crate::report::Report;
-use std::fmt::Write;
+use crate::report::{Report, lines};
 use std::path::PathBuf;
 use synqlite_front::answer;
 
@@ -19,9 +18,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<Report> {
     let found = open(&args.db)?.digest()?;
-    let mut text = found.digest.clone();
-    for (table, digest) in &found.tables {
-        let _ = write!(text, "\n  {digest}  {table}");
-    }
+    let tables = found.tables.iter().map(|(table, digest)| format!("  {digest}  {table}"));
+    let text = lines(std::iter::once(found.digest.clone()).chain(tables));
     Ok(Report::new(answer::digest(&found), text))
 }

@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<Report> {
     call(&args.db, args.name.as_deref())?;
     let notes = done.notes;
     for note in &notes {
-        terminal::complain(&format!("note: {note}"));
+        terminal::complain(&line(&format!("note: {note}"), usize::MAX));
     }
     let site = done.site.to_string();
     let mut text = format!("{} is a replica, site {site}", args.db.display());
@@ -120,16 +120,12 @@ fn repair(args: &Args, remote: &str, options: &InitOptions) -> Result<Report> {
 /// Tables that are replicated and those that are not, appended to the text and for programs.
 fn listed(text: &mut String, tables: &[TableReport], skipped: &[Skipped]) -> (Value, Value) {
     for t in tables {
-        let _ = write!(
-            text,
-            "\n  {}: {}, identity by {}",
-            t.name,
-            rows(t.rows.unsigned_abs()),
-            t.identity.name()
-        );
+        let (name, identity) = (line(&t.name, usize::MAX), t.identity.name());
+        let _ = write!(text, "\n  {name}: {}, identity by {identity}", rows(t.rows.unsigned_abs()));
     }
     for s in skipped {
-        let _ = write!(text, "\n  not replicated: {}: {}", s.name, s.why);
+        let why = line(&format!("{}: {}", s.name, s.why), usize::MAX);
+        let _ = write!(text, "\n  not replicated: {why}");
     }
     (answer::tables(tables), answer::skipped(skipped))
 }

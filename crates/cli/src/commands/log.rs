@@ -1,6 +1,6 @@
 use super::{open, row_key};
 use crate::error::Result;
-use crate::report::{Report, time};
+use crate::report::{Report, lines, time};
 use std::path::PathBuf;
 use synqlite_core::{Change, LogEntry, LogQuery, called};
 use synqlite_front::answer;
@@ -40,11 +40,10 @@ pub fn run(args: &Args) -> Result<Report> {
         let line = format!("{at}  {site}  {kind} {} {row} {}", e.table, columns.join(" "));
         line.trim_end().to_owned()
     };
-    let lines: Vec<_> = entries.iter().map(line).collect();
-    let text = match lines.as_slice() {
-        [] if args.limit == 0 => "none of the changes, as the limit is 0".to_owned(),
-        [] => "no changes".to_owned(),
-        lines => lines.join("\n"),
+    let text = match entries.is_empty() {
+        true if args.limit == 0 => "none of the changes, as the limit is 0".to_owned(),
+        true => "no changes".to_owned(),
+        false => lines(entries.iter().map(line)),
     };
     Ok(Report::new(answer::log(&entries, &sites), text))
 }

@@ -1,6 +1,6 @@
 use super::{key_value, open, policies};
 use crate::error::Result;
-use crate::report::Report;
+use crate::report::{Report, lines};
 use std::path::PathBuf;
 use synqlite_front::answer;
 
@@ -51,8 +51,8 @@ pub fn run(args: &Args) -> Result<Report> {
     let idle = replica.idle_policies()?;
     let answer = answer::policies(&policies, &idle);
     let idle = idle.iter().map(|(key, why)| format!("note: {key} has no effect: {why}"));
-    let lines = policies.iter().map(|(key, value)| format!("{key}={value}"));
-    let lines: Vec<_> = lines.chain(idle).collect();
-    let text = if lines.is_empty() { "no policy is set".to_owned() } else { lines.join("\n") };
+    let set = policies.iter().map(|(key, value)| format!("{key}={value}"));
+    let told: Vec<_> = set.chain(idle).collect();
+    let text = if told.is_empty() { "no policy is set".to_owned() } else { lines(told) };
     Ok(Report::new(answer, text))
 }

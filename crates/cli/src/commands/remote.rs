@@ -1,6 +1,6 @@
 use super::{Keep, open, tell_closed};
 use crate::error::Result;
-use crate::report::Report;
+use crate::report::{Report, lines};
 use crate::terminal;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub fn run(command: &Command) -> Result<Report> {
 
 fn list(replica: &Replica) -> Result<Report> {
     let remotes = replica.remotes()?;
-    let lines: Vec<_> = remotes.iter().map(|r| format!("{}  {}", r.name, r.url)).collect();
-    let text = if lines.is_empty() { "no remotes".to_owned() } else { lines.join("\n") };
+    let told = lines(remotes.iter().map(|r| format!("{}  {}", r.name, r.url)));
+    let text = if remotes.is_empty() { "no remotes".to_owned() } else { told };
     Ok(Report::new(answer::remotes(&remotes)?, text))
 }

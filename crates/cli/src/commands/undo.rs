@@ -120,7 +120,7 @@ fn text(undone: &Undone, dry_run: bool, sites: &SiteNames) -> String {
         let row = the_row(&called(row, name.as_deref()));
         let _ = write!(text, "  {}", line(&format!("{table}, {row}: "), usize::MAX));
         if !columns.is_empty() {
-            let _ = write!(text, "{}: ", columns.join(", "));
+            let _ = write!(text, "{}: ", line(&columns.join(", "), usize::MAX));
         }
         text.push_str(&line(why, usize::MAX));
         if let Some((site, at_ms)) = by {

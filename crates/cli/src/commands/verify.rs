@@ -1,6 +1,6 @@
 use super::open;
 use crate::error::Result;
-use crate::report::{Report, count};
+use crate::report::{Report, count, lines};
 use std::path::PathBuf;
 use synqlite_front::answer;
 
@@ -22,7 +22,12 @@ pub fn run(args: &Args) -> Result<Report> {
     let problems = if args.full { replica.verify_full() } else { replica.verify() }?;
     let text = match problems.as_slice() {
         [] => format!("{}: no problems", args.db.display()),
-        some => format!("{}\n{}", count(some.len() as u64, "problem"), some.join("\n")),
+        some => {
+            // What SQLite says of a damaged file may have several lines.
+            let told = some.iter().map(|problem| lines(problem.lines()).replace('\n', "\n    "));
+            let told: Vec<String> = told.collect();
+            format!("{}\n{}", count(some.len() as u64, "problem"), told.join("\n"))
+        }
     };
     let report = Report::new(answer::problems(&problems), text);
     Ok(report.faulty(args.db.display(), problems.len()))

@@ -211,7 +211,7 @@ impl<I: BufRead> Talk<'_, I> {
         if let Some(advice) = told.advice {
             crate::record::wrap(&mut text, style, &format!("  {advice}"));
         }
-        complain(text.trim_end());
+        terminal::lay_out(text.trim_end());
         Ok(told.choices)
     }
 

@@ -305,3 +305,52 @@ fn what_cannot_be_settled_so_is_named() {
     let (code, said) = run(&["--table", "persons"]);
     assert!(code == Some(1) && said.contains("no table persons; did you mean person?"), "{said}");
 }
+
+/// Names and values that another site wrote stand on the line that tells of them, and nothing in them moves the
+/// cursor: in every command that tells any.
+#[test]
+fn what_others_wrote_begins_no_line_and_moves_no_cursor() {
+    const FORGED: &str = "' || char(27) || '[31m' || char(10) || 'forged line";
+    let lab = Lab::new();
+    let table = "\"t\u{1b}[31m\nforged line\"";
+    lab.sql("A", &format!("CREATE TABLE {table}(k TEXT PRIMARY KEY, title TEXT, w UNIQUE)"));
+    let (a, b, folder) = (lab.db("A"), lab.db("B"), lab.folder());
+    let clean = |args: &[&str]| {
+        let output = crate::support::synqlite(args);
+        let said = stdout(&output) + &crate::support::stderr(&output);
+        let forged = |line: &str| line.contains('\u{1b}') || line.starts_with("forged");
+        assert!(!said.lines().any(forged), "{args:?}: {said:?}");
+        said
+    };
+    let says = |args: &[&str], what: &str| {
+        let said = clean(args);
+        assert!(said.contains(what), "{args:?}: {what} is not in {said}");
+    };
+    let seen = "t\\u{1b}[31m\\nforged line";
+    says(&["init", &a, "--history"], seen);
+    lab.json(&["clone", &a, &b]);
+    lab.sql("A", &format!("INSERT INTO {table} VALUES('k{FORGED}', 'q{FORGED}', 5)"));
+    lab.sql("B", &format!("INSERT INTO {table} VALUES('of b', 'x', 5)"));
+    says(&["status", &a], seen);
+    says(&["sync", &b, &a], "CAST(x'6b1b5b33316d0a666f72676564206c696e65' AS TEXT)");
+    for (command, what) in [
+        (&["log", &b][..], "title='q\\u{1b}[31m\\nforged line'"),
+        (&["changes", &b], "CAST(x'6b1b5b33316d0a666f72676564206c696e65' AS TEXT)"),
+        (&["conflicts", &b], "row CAST(x'6b1b5b33316d0a666f72676564206c696e65' AS TEXT)"),
+        (&["conflicts", &b, "--groups"], seen),
+        (&["conflicts", &b, "--advice"], ""),
+        (&["digest", &b], seen),
+        (&["undo", &b, "--since", "1d", "--dry-run"], "open conflict"),
+        (&["policy", &b, &format!("local_tables={}", &table[1..table.len() - 1])], seen),
+        (&["conflicts", &b, "discard", "--all"], "1 conflict settled"),
+        (&["policy", &b, &format!("local_tables={}", &table[1..table.len() - 1])], seen),
+        (&["policy", &b], seen),
+        (&["status", &b], seen),
+        (&["remote", "add", &b, "far", &folder], "far"),
+        (&["log", &b, "--table", "t\u{1b}"], "no table t\\u{1b}"),
+    ] {
+        says(command, what);
+    }
+    lab.sql("A", "DROP TRIGGER synqlite_delete_1");
+    says(&["verify", &a], "t\\u{1b}[31m\n    forged line: synqlite_delete_1 is missing");
+}
