@@ -107,8 +107,8 @@ pub fn fold_windows(
     terms: Terms<'_>,
     windows: Vec<Window>,
     stale: Fresh,
-) -> Result<Wrote> {
-    Ok(run(conn, meta, catalog, terms, stale, |_| Ok(windows))?.1)
+) -> Result<(Folded, Wrote)> {
+    run(conn, meta, catalog, terms, stale, |_| Ok(windows))
 }
 
 /// A fold of what `read` finds, which shows nothing yet.

@@ -206,7 +206,7 @@ fn compare(work: &mut Work<'_>, shared: &[Table]) -> Result<(Compared, Vec<Decis
     let Work { meta, catalog, policies, env, .. } = work;
     let none = Fresh::new();
     let terms = Terms { policies, env: *env, pins: true };
-    let wrote = fold::fold_windows(conn, meta, catalog, terms, windows, none)?;
+    let (_, wrote) = fold::fold_windows(conn, meta, catalog, terms, windows, none)?;
     let (mut all, mut passed_on) = (Vec::new(), BTreeSet::new());
     for replaced in replaced {
         let (at, mut told) = (replaced.at, replaced.told(conn, meta, catalog)?);

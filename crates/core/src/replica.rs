@@ -69,7 +69,7 @@ impl Replica {
     pub fn fold(&mut self) -> Result<Folded> {
         let mut folded = self.fold_ahead()?;
         self.work_off()?;
-        folded.add(self.write(|work| work.fold())?);
+        folded.add(self.write(|work| work.fold().map(|()| work.folded))?);
         Ok(folded)
     }
 
@@ -88,7 +88,7 @@ impl Replica {
         meta::check_name(name)?;
         self.write(|work| {
             meta::set(work.conn, "name", name)?;
-            work.fold().map(drop)
+            work.fold()
         })
     }
 

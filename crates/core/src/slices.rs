@@ -96,8 +96,11 @@ impl Replica {
         if little {
             return Ok(folded);
         }
-        let begun =
-            self.write(|work| ahead::begin(work.conn, &mut work.meta, &work.catalog, token))?;
+        let (begun, caught_up) = self.write(|work| {
+            let begun = ahead::begin(work.conn, &mut work.meta, &work.catalog, token)?;
+            Ok((begun, work.folded))
+        })?;
+        folded.add(caught_up);
         let Some(mut ahead) = begun else { return Ok(folded) };
         let fill = |ahead: &mut Ahead| -> Result<bool> {
             let tx = self.conn.unchecked_transaction()?;

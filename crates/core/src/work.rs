@@ -32,6 +32,8 @@ pub(crate) struct Work<'a> {
     pub received: bool,
     /// Whether a fold pins numbers that rows have now (R-PIN): not once this transaction has begun to merge.
     pub pins: bool,
+    /// What its folds have recorded, those with which it caught up with the schema too.
+    pub folded: Folded,
 }
 
 impl<'a> Work<'a> {
@@ -48,6 +50,7 @@ impl<'a> Work<'a> {
             settled: true,
             received: false,
             pins: true,
+            folded: Folded::default(),
         })
     }
 
@@ -62,19 +65,18 @@ impl<'a> Work<'a> {
     }
 
     /// R-FBM: the journal is folded before anything else happens.
-    pub fn fold(&mut self) -> Result<Folded> {
-        let Work { conn, meta, catalog, policies, now_ms, env, pins, .. } = self;
+    pub fn fold(&mut self) -> Result<()> {
+        let Work { conn, meta, catalog, policies, now_ms, env, pins, folded, .. } = self;
         let terms = Terms { policies, env: *env, pins: *pins };
-        let folded = fold::fold(conn, meta, catalog, terms)?;
+        folded.add(fold::fold(conn, meta, catalog, terms)?);
         closed::update(conn, meta, catalog, *now_ms, ClosedBy::Write)?;
         settings::announce(conn, meta, *now_ms)?;
-        self.learner().seal()?;
-        Ok(folded)
+        self.learner().seal()
     }
 
     /// The same before others' changes are merged. Who never told anything pins no number: nobody may ever hear
     /// of it, and numbers would differ here for good (R-PIN).
-    pub fn fold_to_merge(&mut self) -> Result<Folded> {
+    pub fn fold_to_merge(&mut self) -> Result<()> {
         let told = self.meta.seen.get(self.meta.site) > Hlc::ZERO;
         self.pins = told || journal::any(self.conn)?;
         self.fold()

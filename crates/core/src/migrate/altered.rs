@@ -46,7 +46,7 @@ pub(super) fn follow(
     whole: &Fresh,
     united: &Fresh,
 ) -> Result<()> {
-    let Work { conn, meta, catalog, policies, env, received, pins, .. } = work;
+    let Work { conn, meta, catalog, policies, env, received, pins, folded, .. } = work;
     let terms = Terms { policies, env: *env, pins: *pins };
     let altered = Altered::read(conn, meta, catalog, stale)?;
     let numbered = numbered(Lookup { conn, meta, catalog }, stale)?;
@@ -57,7 +57,8 @@ pub(super) fn follow(
     let noted: Vec<Noted> = windows.iter().map(Noted::of).collect();
     // Nothing is shown before all that was written is known and stamped, also what no trigger noted: a
     // row that is hidden first would be kept as it is under the stamps that it had.
-    let mut wrote = fold::fold_windows(conn, meta, catalog, terms, windows, fresh.clone())?;
+    let (done, mut wrote) = fold::fold_windows(conn, meta, catalog, terms, windows, fresh.clone())?;
+    folded.add(done);
     let (mut said, lost) = altered.renew(conn, meta, catalog, *received)?;
     fresh.extend(whole.clone());
     united.iter().for_each(|(no, columns)| fresh.entry(*no).or_default().extend(columns));
@@ -71,7 +72,9 @@ pub(super) fn follow(
     if windows.iter().any(|window| !window.is_empty()) {
         unsure::pass(meta);
         let none = Fresh::new();
-        wrote = wrote.and(fold::fold_windows(conn, meta, catalog, terms, windows, none)?);
+        let (done, more) = fold::fold_windows(conn, meta, catalog, terms, windows, none)?;
+        folded.add(done);
+        wrote = wrote.and(more);
     }
     let mut joined = join_stashed(work, &fresh)?;
     for t in work.catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {

@@ -188,3 +188,21 @@ fn a_fold_tells_of_all_its_rows() {
         assert_eq!(watcher.steps().last(), Some(&(ROWS, Some(ROWS))), "{write}");
     }
 }
+
+/// What was written before the schema changed is folded by the way in which the change is followed.
+#[test]
+fn a_fold_tells_of_what_was_written_before_the_schema_changed() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE gone(x)");
+    a.run("INSERT INTO t(v) VALUES('a'), ('b')");
+    assert_eq!(a.replica.fold().unwrap().rows, 2);
+    a.run("UPDATE t SET v = v || 'x'; ALTER TABLE t RENAME COLUMN v TO w");
+    assert_eq!(a.replica.fold().unwrap().rows, 2, "before a column was renamed");
+    a.run("UPDATE t SET w = 'y' WHERE id = 1; ALTER TABLE t ADD COLUMN z; UPDATE t SET z = 1 WHERE id = 2");
+    assert_eq!(a.replica.fold().unwrap().rows, 2, "around an added column");
+    a.run("UPDATE t SET w = 'z'; CREATE TABLE new(x)");
+    assert_eq!(a.replica.fold().unwrap().rows, 2, "before a table was taken in");
+    a.run("UPDATE t SET w = 'q' WHERE id = 1; DROP TABLE gone");
+    assert_eq!(a.replica.fold().unwrap().rows, 1, "before a table was dropped");
+    assert_eq!(a.replica.fold().unwrap().rows, 0);
+}
