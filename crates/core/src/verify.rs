@@ -242,25 +242,33 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
     Ok(())
 }
 
-/// No reference to a replicated table dangles, unless policy says that some may.
+/// No reference to a replicated table dangles, unless policy says that some may. Those that merges do not keep are
+/// told too: nothing else tells of them.
 fn references(
     conn: &Connection,
     catalog: &Catalog,
     t: &Tracked,
     found: &mut Findings,
 ) -> Result<()> {
-    let enforced = t.table.foreign_keys.iter().filter(|fk| fk.enforced);
-    let replicated = enforced.filter(|fk| catalog.by_name(&fk.parent).is_some());
-    let parents: Vec<String> = replicated.map(|fk| fk.parent.to_ascii_lowercase()).collect();
-    if parents.is_empty() || !settings::load(conn)?.enforces_foreign_keys() {
+    let is_replicated = |parent: &String| catalog.by_name(parent).is_some();
+    let sql = "SELECT DISTINCT \"table\" FROM pragma_foreign_key_list(?1, 'main')";
+    let mut statement = conn.prepare_cached(sql)?;
+    let declared = statement.query_map([&t.table.name], |row| row.get(0))?;
+    let declared: Vec<String> = declared.collect::<rusqlite::Result<_>>()?;
+    if !declared.iter().any(is_replicated) || !settings::load(conn)?.enforces_foreign_keys() {
         return Ok(());
     }
+    let keeps = t.table.foreign_keys.iter().any(|fk| fk.enforced && is_replicated(&fk.parent));
     let sql = format!("PRAGMA main.foreign_key_check({})", quote(&t.table.name));
-    let mut statement = conn.prepare(&sql)?;
+    let mut statement = match conn.prepare(&sql) {
+        // One that refers to no key cannot be checked, and SQLite writes nothing to its table while it checks any.
+        Err(_) if !keeps => return Ok(()),
+        prepared => prepared?,
+    };
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (rowid, parent): (Option<i64>, String) = (row.get(1)?, row.get(2)?);
-        if parents.contains(&parent.to_ascii_lowercase()) {
+        if is_replicated(&parent) {
             let name = match rowid.map(Loc::Row) {
                 Some(loc) => loc_name(t, t.read(conn, &loc)?.as_deref(), &loc),
                 None => "without rowid".to_owned(),

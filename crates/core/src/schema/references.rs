@@ -31,8 +31,8 @@ pub(super) fn resolve(
             match declared(inventory, drafts, &draft.table, reference) {
                 Ok(key) => keys.push(key),
                 Err(why) => notes.push(format!(
-                    "{}({}) references {}: {why}; the values are replicated as they are and do \
-                     not follow changes of the parent's key",
+                    "{}({}) references {}: {why}; merges do not keep this constraint, and the values \
+                     do not follow changes of the parent's key",
                     draft.table.name,
                     reference.columns.join(", "),
                     reference.parent
@@ -174,15 +174,21 @@ fn declared(
             Some(_) => "that table is not replicated".to_string(),
         });
     };
-    let columns = positions(table, &reference.columns)
-        .ok_or("a generated column cannot be rewritten".to_string())?;
+    for (table, names) in [(table, &reference.columns), (&parent.table, &reference.parent_columns)]
+    {
+        let is_generated =
+            |name: &&String| table.generated.iter().any(|c| c.eq_ignore_ascii_case(name));
+        if let Some(name) = names.iter().find(is_generated) {
+            return Err(format!("{name} of {} is a generated column", table.name));
+        }
+    }
+    let columns = positions(table, &reference.columns).ok_or("there is no such column")?;
     let parent_key = if reference.parent_columns.is_empty() {
         Some(primary_key(&parent.table)).filter(|key| key.len() == columns.len())
     } else {
         positions(&parent.table, &reference.parent_columns).and_then(|to| named_key(parent, &to))
     };
-    let parent_key = parent_key
-        .ok_or("it does not refer to a primary key or a UNIQUE index of stored columns")?;
+    let parent_key = parent_key.ok_or("it does not refer to a primary key or a UNIQUE index")?;
     let mut key = foreign_key(table, columns, &parent.table, parent_key);
     key.on_delete = reference.on_delete;
     key.on_update = reference.on_update;

@@ -6,7 +6,8 @@ use crate::random::{Random, seeds};
 use crate::site::{Site, World, settle};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
-use synqlite_core::{Conflict, Verb};
+use std::sync::Arc;
+use synqlite_core::{Conflict, InitOptions, Policy, Replica, System, Verb};
 
 const TABLES: [&str; 6] = ["p", "k", "c", "j", "n", "bag"];
 
@@ -434,4 +435,60 @@ fn a_row_that_its_user_sees_is_not_hidden_for_a_number_on_the_way() {
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
     settle(&mut a, &mut b);
     assert_eq!(a.rows("SELECT * FROM t"), b.rows("SELECT * FROM t"));
+}
+
+/// Merges do not keep a foreign key with a generated column at either end: that is said when the replica is made,
+/// and the rows that refer to nobody are told of.
+#[test]
+fn what_a_generated_foreign_key_leaves_behind_is_told() {
+    let child = "CREATE TABLE child(id INTEGER PRIMARY KEY, raw TEXT, slug TEXT REFERENCES par(slug) ON DELETE CASCADE)";
+    let of_child = "CREATE TABLE par(name TEXT, slug TEXT PRIMARY KEY); \
+        CREATE TABLE child(id INTEGER PRIMARY KEY, raw TEXT, \
+                           slug TEXT AS (lower(raw)) STORED REFERENCES par(slug) ON DELETE CASCADE)";
+    let of_parent = |kind: &str| {
+        format!(
+            "CREATE TABLE par(name TEXT PRIMARY KEY, slug TEXT AS (lower(name)) {kind} UNIQUE); {child}"
+        )
+    };
+    let own = "slug of child is a generated column";
+    for (sql, parent, row, why) in [
+        (of_parent("STORED"), "name", "slug", "slug of par is a generated column"),
+        (of_parent("VIRTUAL"), "name", "slug", "slug of par is a generated column"),
+        (of_child.to_owned(), "slug", "raw", own),
+    ] {
+        for policy in ["enforce", "ignore"] {
+            let world = World::new();
+            let path = world.path("a");
+            Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
+            let policies = vec![Policy::new("fk", policy).unwrap()];
+            let options = InitOptions { policies, ..InitOptions::default() };
+            let notes = Replica::init(&path, &options, Arc::new(System)).unwrap().notes;
+            let note =
+                format!("child(slug) references par: {why}; merges do not keep this constraint");
+            assert!(notes.iter().any(|n| n.starts_with(&note)), "{notes:?}");
+            let mut a = world.open("a");
+            a.run(&format!("INSERT INTO par({parent}) VALUES('red'), ('blue')"));
+            let mut b = world.clone_site(&mut a, "b");
+            a.run(&format!("DELETE FROM par WHERE {parent} = 'red'"));
+            b.run(&format!("INSERT INTO child({row}) VALUES('red'), ('blue')"));
+            a.replica.pull_from(&mut b.replica, false).unwrap();
+            let told = match policy {
+                "enforce" => vec!["table child, row 1: it refers to a row that is not there"],
+                _ => vec![],
+            };
+            assert_eq!(a.replica.verify().unwrap(), told, "{sql}");
+            assert_eq!(b.replica.verify().unwrap(), [""; 0], "{sql}");
+        }
+    }
+}
+
+/// SQLite cannot check what refers to no key at all, and writes nothing to such a table while foreign keys are on.
+#[test]
+fn a_foreign_key_to_no_key_is_no_problem_of_the_metadata() {
+    let world = World::new();
+    let a = world.init(
+        "a",
+        "CREATE TABLE par(id INTEGER PRIMARY KEY, x); CREATE TABLE child(id INTEGER PRIMARY KEY, x REFERENCES par(x))",
+    );
+    assert_eq!(a.replica.verify().unwrap(), [""; 0]);
 }
