@@ -1,10 +1,12 @@
 //! Which open records a command is about.
 
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Failure, Kind, Result};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 use synqlite_core::rusqlite::{Connection, Error, params_from_iter, types};
-use synqlite_core::{Conflict, ConflictKind, Replica, SiteId, SiteNames, Value};
+use synqlite_core::{
+    Conflict, ConflictKind, Error as EngineError, Replica, SiteId, SiteNames, Value,
+};
 use synqlite_front::moment;
 
 /// What they have in common; all of them if nothing is said.
@@ -57,7 +59,12 @@ impl Pick {
         conflicts: &mut Vec<Conflict>,
     ) -> Result<()> {
         if let Some(table) = &self.table {
-            replica.check_table(table)?;
+            replica.check_table(table).map_err(|e| match e {
+                EngineError::NoTable { .. } => {
+                    Failure::from(e).of(Kind::Usage, Some(table.clone())).into()
+                }
+                e => CommandError::from(e),
+            })?;
         }
         if let Some(kind) = &self.kind {
             known_kind(kind, conflicts)?;

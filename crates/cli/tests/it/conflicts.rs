@@ -293,6 +293,8 @@ fn what_cannot_be_settled_so_is_named() {
         (&["--table", "person", "--where", "1)"], "--where: near"),
         (&["--table", "person", "--where", "0) OR (1"], "--where: near"),
         (&["--table", "person", "--where", "town = 1"], "no such column: town"),
+        (&["--table", "persons"], "no table persons; did you mean person?"),
+        (&["discard", "--all", "--table", "persons"], "no table persons; did you mean person?"),
         (&["--kind", "uniqe"], "Open ones are of these kinds: "),
         (&["--site", "nobody"], "no site is called `nobody`"),
         (&["--since", "yesterday"], "no point of time"),
@@ -302,8 +304,6 @@ fn what_cannot_be_settled_so_is_named() {
         let (code, said) = run(wrong);
         assert!(code == Some(2) && said.contains(want), "{wrong:?}: {code:?} {said}");
     }
-    let (code, said) = run(&["--table", "persons"]);
-    assert!(code == Some(1) && said.contains("no table persons; did you mean person?"), "{said}");
 }
 
 /// Names and values that another site wrote stand on the line that tells of them, and nothing in them moves the
