@@ -3,13 +3,13 @@
 //! All that is ours goes by its name, so it does not matter how much of it is left. What is removed is
 //! overwritten: metadata keep values of deleted rows, and tokens.
 
-use crate::connection::connect;
-use crate::env::System;
+use crate::connection::{connect, patiently, to_write};
+use crate::env::Environment;
 use crate::remotes::{clear_former_pages, overwriting};
 use crate::replica::{Replica, check_format};
 use crate::track;
 use crate::{Error, Result, schema};
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::Connection;
 use std::path::Path;
 
 /// What was removed from a replica.
@@ -23,17 +23,17 @@ pub struct Deinited {
 
 impl Replica {
     /// Removes every trace of replication from the database.
-    pub fn deinit(path: &Path) -> Result<Deinited> {
-        let conn = connect(path, true, &System)?;
+    pub fn deinit(path: &Path, env: &dyn Environment) -> Result<Deinited> {
+        let conn = connect(path, true, env)?;
         let clean = || {
             match check_format(&conn, path) {
                 Ok(())
                 | Err(Error::Torn { .. } | Error::Damaged(_) | Error::OlderFormat { .. }) => {}
                 Err(e) => return Err(e),
             }
-            let tx = Transaction::new_unchecked(&conn, TransactionBehavior::Immediate)?;
+            let tx = to_write(&conn, path, env)?;
             let removed = remove(&tx)?;
-            tx.commit()?;
+            patiently(path, env, || tx.execute_batch("COMMIT"))?;
             Ok(removed)
         };
         let removed = overwriting(&conn, clean).map_err(|e| e.on(path))?;

@@ -134,7 +134,7 @@ fn name<'c>(call: &'c Call<'_, '_>) -> Result<Option<&'c str>> {
 }
 
 fn deinit(call: &Call<'_, '_>) -> Result<Json> {
-    Ok(json!({"removed": Replica::deinit(&call.path(Writes)?)?.removed}))
+    Ok(json!({"removed": Replica::deinit(&call.path(Writes)?, call.env()?.as_ref())?.removed}))
 }
 
 fn clone(call: &Call<'_, '_>) -> Result<Json> {

@@ -1,3 +1,4 @@
+use super::env;
 use crate::error::Result;
 use crate::report::{Report, count};
 use crate::terminal;
@@ -16,7 +17,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Report> {
-    let done = Replica::deinit(&args.db)?;
+    let done = Replica::deinit(&args.db, env().as_ref())?;
     let (db, removed) = (args.db.display(), done.removed);
     if !done.cleared {
         terminal::complain(&format!(

@@ -98,7 +98,9 @@ fn a_file_is_no_folder_and_no_patience_is_none() {
     app.execute_batch("BEGIN IMMEDIATE; INSERT INTO note VALUES('x')").unwrap();
     let (a, folder) = (lab.db("A"), lab.folder());
     let since = std::time::Instant::now();
-    for args in [&["fold", &a][..], &["init", &a], &["remote", "add", &a, "f", &folder]] {
+    for args in
+        [&["fold", &a][..], &["init", &a], &["remote", "add", &a, "f", &folder], &["deinit", &a]]
+    {
         let output = synqlite(&[args, &["--wait", "0"]].concat());
         assert_eq!(output.status.code(), Some(3), "{args:?}");
     }

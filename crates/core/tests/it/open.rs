@@ -76,7 +76,7 @@ fn it_follows_what_becomes_of_the_records_and_is_of_this_file_alone() {
         assert_eq!(site.rows(open), ["note|NULL|unique", "person|1|fallback"]);
     }
     drop(a);
-    Replica::deinit(&world.path("a")).unwrap();
+    Replica::deinit(&world.path("a"), &System).unwrap();
     let left = rusqlite::Connection::open(world.path("a")).unwrap();
     let sql = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'synqlite%'";
     assert_eq!(left.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap(), 0);

@@ -168,7 +168,7 @@ pub fn child(arguments: &[String]) -> Result<()> {
             Remote::parse(remote)?.clone_to(Path::new(path), &session)?;
         }
         ["deinit", path] => {
-            Replica::deinit(Path::new(path))?;
+            Replica::deinit(Path::new(path), &System)?;
         }
         _ => return Err(format!("no such command: {}", arguments.join(" ")).into()),
     }
