@@ -58,9 +58,9 @@ pub struct Args {
     /// Prints one JSON document instead of text, also of a failure.
     #[arg(long, global = true)]
     pub json: bool,
-    /// Waits for so many seconds, at most, while another program keeps a database locked.
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 60)]
-    wait: u64,
+    /// Waits for so many seconds, at most, while another program keeps a database locked; 60 if absent.
+    #[arg(long, global = true, value_name = "SECONDS")]
+    wait: Option<u64>,
     /// How to show on standard error what takes longer than half a second: if it is a terminal, as
     /// JSON lines, or not at all.
     #[arg(long, global = true, value_enum, value_name = "HOW", default_value_t = Mode::Auto)]
@@ -124,9 +124,11 @@ enum Command {
 
 /// Runs a command and prints what it reports.
 pub fn run(args: &Args) -> Result<()> {
-    PATIENCE.store(args.wait, Relaxed);
+    let is_hub = matches!(args.command, Command::Serve(_));
+    // A transaction ends by itself, and hardly any hub does.
+    PATIENCE.store(args.wait.unwrap_or(if is_hub { 0 } else { 60 }), Relaxed);
     // A hub has a log of its own, and prints where it listens.
-    if !matches!(args.command, Command::Serve(_)) {
+    if !is_hub {
         progress::begin(args.progress, matches!(args.command, Command::Watch(_)));
     }
     let done = report(args);

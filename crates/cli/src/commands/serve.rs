@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Sites reach it at http://HOST:PORT/NAME, and exchange there as in a folder; there can be any number
 /// of such places, each for one database. Nobody may do anything without a token: see
 /// `synqlite token`. SIGTERM and SIGINT end it once the requests under way are finished; what was acknowledged is on
-/// the device at any time. While another hub still closes the store it waits, as long as --wait says. The
+/// the device at any time. A store that another hub has open is refused; with --wait it is waited for. The
 /// first line of standard output says where it listens.
 #[derive(clap::Args)]
 pub struct Args {
