@@ -229,7 +229,8 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
                     "table {table}: {name} is missing, so changes are not all captured"
                 )),
                 Some((_, _, is)) if !altered && *is != sql => found.problem(format!(
-                    "table {table}: {name} was altered, so changes may be captured wrongly"
+                    "table {table}: {name} was altered, or another release of synqlite made it, so changes may \
+                     be captured wrongly. The next command makes it anew"
                 )),
                 _ => {}
             }
