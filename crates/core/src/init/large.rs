@@ -7,7 +7,7 @@
 
 use super::{TableReport, refuse_dangling, table_reports};
 use crate::apart::Copy;
-use crate::connection::{connect, to_read, to_write};
+use crate::connection::{connect, plain, to_read, to_write};
 use crate::env::Environment;
 use crate::meta;
 use crate::schema::Table;
@@ -37,7 +37,7 @@ pub(super) fn take_in(
     env: &dyn Environment,
 ) -> Result<Vec<TableReport>> {
     let taken = match copied(conn, path, env) {
-        Ok(copy) => on_copy(conn, path, (&copy, tables), env),
+        Ok(copy) => on_copy(conn, path, (copy, tables), env),
         // Without room for a copy, others have to wait.
         Err(_) => here(conn, path, tables, env),
     };
@@ -51,9 +51,17 @@ pub(super) fn take_in(
     taken
 }
 
+/// A copy that has a name for `ATTACH`.
 fn copied(conn: &Connection, path: &Path, env: &dyn Environment) -> Result<Copy> {
     let tx = to_read(conn, path, env)?;
-    Copy::of(&tx, path)
+    let copy = Copy::of(&tx, path)?;
+    name(&copy).map(|_| copy)
+}
+
+fn name(copy: &Copy) -> Result<String> {
+    let name = plain(copy.path());
+    let text = name.to_str().map(str::to_owned);
+    text.ok_or_else(|| Error::Refused(format!("{}: not UTF-8", name.display())))
 }
 
 /// Takes them in where they are.
@@ -80,23 +88,30 @@ fn finish(conn: &Connection, tables: &[Table], env: &dyn Environment) -> Result<
 fn on_copy(
     conn: &Connection,
     path: &Path,
-    (copy, tables): (&Copy, &[Table]),
+    (copy, tables): (Copy, &[Table]),
     env: &dyn Environment,
 ) -> Result<Vec<TableReport>> {
     let taken = connect(copy.path(), true, env)?;
     for (pragma, value) in [("journal_mode", "MEMORY"), ("synchronous", "OFF")] {
         taken.pragma_update(None, pragma, value)?;
     }
-    let tx = to_write(&taken, path, env)?;
-    let last = journal::last(&tx)?;
-    let reports = finish(&tx, tables, env)?;
-    tx.commit()?;
+    conn.execute("ATTACH ?1 AS synqlite_taken", [name(&copy)?])?;
+    // Where it can go while it is open, nothing stays whatever happens to this process.
+    let copy = if cfg!(unix) { None } else { Some(copy) };
+    let put = || {
+        let tx = to_write(&taken, path, env)?;
+        let last = journal::last(&tx)?;
+        let reports = finish(&tx, tables, env)?;
+        tx.commit()?;
+        history(conn, path, env)?;
+        put(conn, path, last, env)?;
+        Ok(reports)
+    };
+    let reports = put();
     drop(taken);
-    let name = copy.path().to_str().ok_or(Error::Refused("a path is no text".into()))?;
-    conn.execute("ATTACH ?1 AS synqlite_taken", [name])?;
-    let put = history(conn, path, env).and_then(|()| put(conn, path, last, env));
     conn.execute_batch("DETACH synqlite_taken")?;
-    put.map(|()| reports)
+    drop(copy);
+    reports
 }
 
 /// Whether the copy is still of this file: nobody else has taken its rows in, nor made it another replica.
