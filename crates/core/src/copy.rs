@@ -9,7 +9,7 @@ mod file;
 use crate::connection::{plain, to_read, to_write};
 use crate::env::Environment;
 use crate::inbox;
-use crate::init;
+use crate::meta::{self, Meta};
 use crate::progress::{Phase, Step};
 use crate::replica::{self, Replica};
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ use rusqlite::backup::{Backup, StepResult};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use synqlite_wire::Id;
+use synqlite_wire::{Id, SiteId};
 
 /// Pages copied between two reports of progress: 4 MiB at SQLite's usual page size.
 const STEP: i32 = 1024;
@@ -106,7 +106,7 @@ impl Replica {
         let site = Id(self.env.random());
         let become_ = || {
             let tx = to_write(&self.conn, &self.path, self.env.as_ref())?;
-            init::new_site(&tx, site, &self.path, self.env.as_ref())?;
+            new_site(&tx, site, &self.path, self.env.as_ref())?;
             tx.execute("DELETE FROM synqlite_peer", [])?;
             tx.commit()?;
             Ok(())
@@ -116,4 +116,27 @@ impl Replica {
         self.conn.close().map_err(|(_, e)| Error::from(e).on(&path))?;
         Replica::open(&path, env)
     }
+}
+
+/// Gives a copied file a site id of its own.
+///
+/// Its clock goes on from the copied one, so that its stamps stay later than what it contains.
+/// What was written since the last fold before the copy was made is folded as this site's.
+pub(crate) fn new_site(
+    conn: &Connection,
+    site: SiteId,
+    path: &Path,
+    env: &dyn Environment,
+) -> Result<()> {
+    let mut meta = Meta::load(conn)?;
+    meta::set(conn, "site", site.0)?;
+    meta::set(conn, "instance", env.instance(path))?;
+    meta::set(conn, "name", env.site_name().unwrap_or_default())?;
+    // What happened in the other file is not this one's history.
+    let sql = "DELETE FROM synqlite_closed WHERE closed IS NOT NULL AND lost IS NULL";
+    conn.execute(sql, [])?;
+    // Nor does it owe what that one had written.
+    meta::unset(conn, "owed")?;
+    meta.number(conn, site)?;
+    Ok(())
 }

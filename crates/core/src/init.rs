@@ -10,7 +10,7 @@ use crate::policy::{Policies, Policy};
 use crate::replica::{Replica, check_format, refuse_copy};
 use crate::schema::{self, Affinity, ForeignKey, Identity, Schema, Selection, Skipped, Table};
 use crate::work::Work;
-use crate::{Error, Result, capture, equal, history, migrate, settings, track, verify};
+use crate::{Error, Result, capture, copy, equal, history, migrate, settings, track, verify};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn init(
     if again {
         check_format(&tx, path)?;
         if options.new_site {
-            new_site(&tx, Id(env.random()), path, env)?;
+            copy::new_site(&tx, Id(env.random()), path, env)?;
         }
         refuse_copy(&tx, path, env, Meta::load(&tx)?.site)?;
     }
@@ -275,29 +275,6 @@ fn refuse_doubles(conn: &Connection, table: &Table, fk: &ForeignKey) -> Result<(
             return Err(Error::Doubles { table, column, rows: rows.unsigned_abs() });
         }
     }
-    Ok(())
-}
-
-/// Gives a copied file a site id of its own.
-///
-/// Its clock goes on from the copied one, so that its stamps stay later than what it contains.
-/// What was written since the last fold before the copy was made is folded as this site's.
-pub(crate) fn new_site(
-    conn: &Connection,
-    site: SiteId,
-    path: &Path,
-    env: &dyn Environment,
-) -> Result<()> {
-    let mut meta = Meta::load(conn)?;
-    meta::set(conn, "site", site.0)?;
-    meta::set(conn, "instance", env.instance(path))?;
-    meta::set(conn, "name", env.site_name().unwrap_or_default())?;
-    // What happened in the other file is not this one's history.
-    let sql = "DELETE FROM synqlite_closed WHERE closed IS NOT NULL AND lost IS NULL";
-    conn.execute(sql, [])?;
-    // Nor does it owe what that one had written.
-    meta::unset(conn, "owed")?;
-    meta.number(conn, site)?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! A program that writes one row after another while something large happens to the same file: how
 //! long each of its writes takes, and how often it is told that the database is busy.
 //!
-//! On a replica it is a pull, a fold, a push or a verification; on plain SQLite one statement that writes
+//! On a replica it is a pull, a fold, a push, a verification, or that it becomes one; on plain SQLite one statement that writes
 //! the same rows. Each phase lasts as long as that, its latencies are those of the bystander.
 
 use super::Workload;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use synqlite_core::{Replica, System};
+use synqlite_core::{InitOptions, Replica, System};
 use synqlite_remote::{Remote, Session};
 
 /// A run of it.
@@ -141,10 +141,18 @@ impl Bystander {
         })?;
         // What was written meanwhile gets everywhere too.
         exchange(|s| replica.sync(&mut mine, s))?;
-        match mine.digest()?.digest == theirs.digest()?.digest {
-            true => Ok(()),
-            false => Err(Error::Bad("two sites show different rows".into())),
+        if mine.digest()?.digest != theirs.digest()?.digest {
+            return Err(Error::Bad("two sites show different rows".into()));
         }
+        drop(mine);
+        for (what, history) in [("init", false), ("init --history", true)] {
+            Replica::deinit(db.path(), &System)?;
+            let options = InitOptions { history, ..InitOptions::default() };
+            self.phase(db, &format!("{what} of {n} rows"), meter, || {
+                Ok(Replica::init(db.path(), &options, Arc::new(System)).map(drop)?)
+            })?;
+        }
+        Ok(())
     }
 
     /// Does `work` while the bystander writes.
