@@ -97,7 +97,12 @@ fn on_copy(
     }
     conn.execute("ATTACH ?1 AS synqlite_taken", [name(&copy)?])?;
     // Where it can go while it is open, nothing stays whatever happens to this process.
-    let copy = if cfg!(unix) { None } else { Some(copy) };
+    let copy = if cfg!(unix) {
+        drop(copy);
+        None
+    } else {
+        Some(copy)
+    };
     let put = || {
         let tx = to_write(&taken, path, env)?;
         let last = journal::last(&tx)?;
