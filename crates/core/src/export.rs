@@ -62,7 +62,7 @@ pub fn parts(
     absent.retain(|t| !out_of_sight.contains(&t.no));
     let tables: Vec<&Tracked> = catalog.tables.iter().chain(&absent).collect();
     let mut shapes: Vec<TableShape> = tables.iter().map(|t| shape(t)).collect();
-    if wanted.is_for_place() {
+    if wanted.for_place {
         let lacking = gaps::lacking(conn, meta)?;
         let marked = tables.iter().zip(&mut shapes).filter(|(t, _)| lacking.contains(&t.no));
         marked.for_each(|(_, shape)| gaps::mark(shape));

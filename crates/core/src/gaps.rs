@@ -50,7 +50,7 @@ pub struct Wanted {
     /// and of these tables, by canonical names, all past other vectors, whenever it changed.
     pub tables: BTreeMap<String, VersionVector>,
     /// Whether it is for a place, where nobody asks for what is missing.
-    for_place: bool,
+    pub for_place: bool,
 }
 
 impl Wanted {
@@ -62,11 +62,6 @@ impl Wanted {
     /// The same for a place, or for anybody else who cannot ask for more.
     pub fn for_place(base: &VersionVector, after: i64) -> Wanted {
         Wanted { for_place: true, ..Wanted::past(base, after) }
-    }
-
-    /// Whether who gets it learns what is missing from it alone.
-    pub fn is_for_place(&self) -> bool {
-        self.for_place
     }
 
     /// With the tables that are owed. Where it is not known what the place was sent, the clock that it has of this

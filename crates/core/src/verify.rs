@@ -26,13 +26,17 @@ use crate::state::sums::{Compared, Sums};
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
 use crate::status::windows;
 use crate::track::{self, Loaded};
-use crate::{Error, Result, open};
+use crate::{Error, Result, migrate, open};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_wire::{Hlc, Rid, Stamp, Value, VersionVector};
 
 /// How many rows of a table are named for one kind of problem; the rest are counted.
 const NAMED: u64 = 20;
+
+/// What is said of a file in which no row can be known yet.
+const UNFINISHED: &str = "its rows are not taken in yet: synqlite init is at work, or was killed. Then the next \
+                          command that writes takes them in, such as synqlite fold";
 
 impl Replica {
     /// Looks for contradictions. Returns one sentence for each; none if all is well. Writes nothing.
@@ -58,6 +62,10 @@ impl Replica {
         let sound = sound.map_err(|e| e.on(&self.path));
         let checked = sound.and_then(|()| {
             self.read(|conn, meta, loaded| {
+                if migrate::begun(conn)? {
+                    found.problem(UNFINISHED.to_owned());
+                    return Ok(());
+                }
                 let Catalog { tables, local, .. } = &loaded.catalog;
                 let mut all = tables.iter().chain(local);
                 all.try_for_each(|t| references(conn, &loaded.catalog, t, &mut found))?;

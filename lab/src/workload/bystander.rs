@@ -1,8 +1,9 @@
 //! A program that writes one row after another while something large happens to the same file: how
 //! long each of its writes takes, and how often it is told that the database is busy.
 //!
-//! On a replica it is a pull, a fold, a push, a verification, or that it becomes one; on plain SQLite one statement that writes
-//! the same rows. Each phase lasts as long as that, its latencies are those of the bystander.
+//! On a replica it is a pull, a fold, a push, a verification, or that it becomes one; on plain SQLite
+//! one statement that writes the same rows. Each phase lasts as long as that, its latencies are those of
+//! the bystander.
 
 use super::Workload;
 use crate::database::Database;

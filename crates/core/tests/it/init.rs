@@ -109,6 +109,8 @@ fn a_database_that_half_became_a_replica_becomes_one_by_the_next_command() {
         let env = Meanwhile(move || {
             // Whatever happens from here on, no copy stays.
             assert!(!cfg!(unix) || copies(&file).is_empty());
+            let told = Replica::open(&file, Arc::new(System)).unwrap().verify().unwrap();
+            assert!(told.len() == 1 && told[0].contains("synqlite init is at work"), "{told:?}");
             let app = Connection::open(&file).unwrap();
             app.execute_batch(
                 "UPDATE k SET a = -1 WHERE key = 'key 3'; DELETE FROM k WHERE key = 'key 4'",
