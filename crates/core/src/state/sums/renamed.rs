@@ -10,7 +10,7 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::sqlvalue::{as_ref, values};
 use rusqlite::Connection;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::Value;
 
 /// So many rows are looked at.
@@ -24,6 +24,20 @@ struct Same {
     rows: usize,
     /// Whether one of them shows something in each renamed column that is not there by itself.
     telling: bool,
+    /// How many different things they show in the renamed columns.
+    different: usize,
+}
+
+impl Same {
+    /// Whether they say that columns were renamed, where `others` rows show what they did in the other columns and
+    /// `written` rows at most were written since. Without triggers nobody knows what was written. Then nine in ten will
+    /// do, or half where what they show tells them apart: two columns of few different values may be alike by chance.
+    fn tell(&self, others: usize, written: usize) -> bool {
+        let apart = 2 * self.different >= self.rows;
+        let nearly_all = 10 * self.rows >= 9 * others;
+        let all = self.rows + written >= others;
+        self.telling && 2 * self.rows >= others && (all || nearly_all || apart)
+    }
 }
 
 impl Sums {
@@ -44,10 +58,7 @@ impl Sums {
         let rows = statement.query_map([], |row| values(row, 0, count))?;
         let rows: Vec<Vec<Value>> = rows.collect::<rusqlite::Result<_>>()?;
         let others = self.same(t, &rows, &Renamed::new()).rows;
-        let is = |renamed: &Renamed| {
-            let same = self.same(t, &rows, renamed);
-            same.telling && same.rows + written >= others && 2 * same.rows >= others
-        };
+        let is = |renamed: &Renamed| self.same(t, &rows, renamed).tell(others, written);
         let mut pairs = Vec::new();
         for no in lost {
             pairs.extend(fresh.iter().map(|&c| (no, c)).filter(|pair| is(&Renamed::from([*pair]))));
@@ -77,7 +88,8 @@ impl Sums {
             shown.extend(sum[..CHECK].iter().filter(|_| whole));
             *kinds[at].1.entry(shown).or_default() += 1;
         }
-        let mut same = Same { rows: 0, telling: false };
+        let mut same = Same { rows: 0, telling: false, different: 0 };
+        let mut shows = BTreeSet::new();
         for (layout, sums) in &mut kinds {
             let places = places(t, layout, renamed);
             let whole = places.iter().all(Option::is_some);
@@ -95,9 +107,12 @@ impl Sums {
                     same.rows += 1;
                     let tells = |&c: &usize| !row[c].is_null() && row[c] != t.default_of(c);
                     same.telling |= renamed.values().all(tells);
+                    let shown = |(no, c): (&u32, &usize)| hash(*no, as_ref(&row[*c]));
+                    shows.insert(renamed.iter().map(shown).collect::<Vec<_>>());
                 }
             }
         }
+        same.different = shows.len();
         same
     }
 }
