@@ -42,7 +42,7 @@ pub(crate) use refresh::{Anew, refresh};
 pub(crate) use say::standing;
 pub use told::Lost;
 pub(crate) use told::{Columns, Subject, Write, numbers};
-pub(crate) use triggers::with_indexes;
+pub(crate) use triggers::{with_indexes, with_places};
 
 use crate::catalog::Catalog;
 use crate::gaps;

@@ -5,7 +5,7 @@
 //! local table, such as a search index, has to run again where the row arrives.
 
 use crate::policy::Policies;
-use crate::schema::{feeds, quote, writers};
+use crate::schema::{Feed, feeds, quote, writers};
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ffi};
@@ -69,6 +69,29 @@ pub(super) fn fire_only(
     done?;
     muted.iter().try_for_each(|(_, sql)| conn.execute_batch(sql))?;
     if broken { make_anew(conn, names) } else { Ok(()) }
+}
+
+/// Runs `moves`, which gives rows of this table other rowids. That is no write, so only those triggers are in force
+/// that keep search indexes; none is where an index still names the rows by the rowids that they get. Indexes that
+/// are copies of the table are filled anew: nobody knows by which rowids they name rows.
+pub(crate) fn with_places(
+    conn: &Connection,
+    table: &str,
+    moves: impl Fn() -> Result<()>,
+) -> Result<()> {
+    let keeps = |feed: &Feed| feed.obstacle.is_none() && feed.table.eq_ignore_ascii_case(table);
+    let names: Vec<String> =
+        feeds(conn)?.into_iter().filter(keeps).map(|feed| feed.trigger).collect();
+    if names.is_empty() {
+        return moves();
+    }
+    conn.execute_batch("SAVEPOINT synqlite_places")?;
+    if fire_only(conn, &names, &moves).is_err() {
+        conn.execute_batch("ROLLBACK TO synqlite_places")?;
+        moves()?;
+    }
+    conn.execute_batch("RELEASE synqlite_places")?;
+    make_anew(conn, &names)
 }
 
 /// Writes a row. Where a search index turns out not to fit its table, as one that was never filled,

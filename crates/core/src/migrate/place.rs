@@ -9,6 +9,7 @@ use super::seam::{self, After, Before, Entry};
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::equal;
+use crate::merge;
 use crate::refs::Lookup;
 use crate::schema::{Affinity, Identity, TableKind, quote};
 use crate::sqlvalue::At;
@@ -442,7 +443,8 @@ pub(super) fn is_named(
 }
 
 fn move_rows(conn: &Connection, t: &Tracked, rowid: &str, moves: &[(Loc, Loc)]) -> Result<()> {
-    if moves.iter().all(|(from, to)| from == to) {
+    let moves: Vec<_> = moves.iter().filter(|(from, to)| from != to).collect();
+    if moves.is_empty() {
         return Ok(());
     }
     let name = quote(rowid);
@@ -450,14 +452,16 @@ fn move_rows(conn: &Connection, t: &Tracked, rowid: &str, moves: &[(Loc, Loc)]) 
     taken.extend(moves.iter().map(|(_, to)| to.clone()));
     // Places on the way are nobody's, before or after.
     let free = (i64::MIN..0).rev().map(Loc::Row).filter(|loc| !taken.contains(loc));
+    let moves: Vec<_> = moves.into_iter().zip(free).collect();
     let sql = format!("UPDATE {} SET {name} = ?2 WHERE {name} = ?1", t.target());
-    let mut statement = conn.prepare(&sql)?;
-    let moves: Vec<_> = moves.iter().filter(|(from, to)| from != to).zip(free).collect();
-    for ((from, _), between) in &moves {
-        statement.execute(params![At(from), At(between)])?;
-    }
-    for ((_, to), between) in &moves {
-        statement.execute(params![At(between), At(to)])?;
-    }
-    Ok(())
+    merge::with_places(conn, &t.table.name, || {
+        let mut statement = conn.prepare(&sql)?;
+        for ((from, _), between) in &moves {
+            statement.execute(params![At(from), At(between)])?;
+        }
+        for ((_, to), between) in &moves {
+            statement.execute(params![At(between), At(to)])?;
+        }
+        Ok(())
+    })
 }

@@ -107,6 +107,52 @@ fn indexes_are_right_after_inserts_updates_and_deletes_of_others() {
     check("UPDATE note SET title = 'u'  WHERE id = 2", "UPDATE note SET title = 'u' WHERE id = 50");
 }
 
+/// A rebuild gives rows other rowids, and what comes next the former ones. Indexes go by either, as the program has
+/// made them anew or not.
+#[test]
+fn indexes_are_right_after_a_rebuild_that_gave_rows_other_places() {
+    let indexes =
+        "CREATE VIRTUAL TABLE f5 USING fts5(v, content='t'); INSERT INTO f5(f5) VALUES('rebuild');
+        CREATE VIRTUAL TABLE own USING fts5(v); INSERT INTO own(rowid, v) SELECT rowid, v FROM t;";
+    let triggers = "
+        CREATE TRIGGER ti AFTER INSERT ON t BEGIN
+          INSERT INTO f5(rowid, v) VALUES (new.rowid, new.v); INSERT INTO own(rowid, v) VALUES (new.rowid, new.v); END;
+        CREATE TRIGGER td AFTER DELETE ON t BEGIN
+          INSERT INTO f5(f5, rowid, v) VALUES ('delete', old.rowid, old.v);
+          DELETE FROM own WHERE rowid = old.rowid; END;
+        CREATE TRIGGER tu AFTER UPDATE ON t BEGIN
+          INSERT INTO f5(f5, rowid, v) VALUES ('delete', old.rowid, old.v);
+          INSERT INTO f5(rowid, v) VALUES (new.rowid, new.v);
+          DELETE FROM own WHERE rowid = old.rowid; INSERT INTO own(rowid, v) VALUES (new.rowid, new.v); END;";
+    for anew in [true, false] {
+        let world = World::new();
+        let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, v); INSERT INTO t VALUES('a', 'apple'), ('b', 'beer'), \
+                   ('c', 'cider'), ('d', 'dill');";
+        let mut a = world.init("a", &format!("{sql}{indexes}{triggers}"));
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("DELETE FROM t WHERE k = 'b'");
+        let made =
+            if anew { format!("DROP TABLE f5; DROP TABLE own; {indexes}") } else { String::new() };
+        a.run(&format!(
+            "BEGIN; CREATE TABLE n(k TEXT PRIMARY KEY, v, x DEFAULT 0); INSERT INTO n(k, v) SELECT * FROM t; \
+             DROP TABLE t; ALTER TABLE n RENAME TO t; {made} {triggers} COMMIT"
+        ));
+        settle(&mut a, &mut b);
+        b.run("UPDATE t SET v = 'cake' WHERE k = 'c'; INSERT INTO t(k, v) VALUES('e', 'egg')");
+        settle(&mut a, &mut b);
+        a.run("INSERT INTO f5(f5, rank) VALUES ('integrity-check', 1)");
+        a.run("INSERT INTO own(own) VALUES ('integrity-check')");
+        for index in ["f5", "own"] {
+            for word in ["apple", "beer", "cider", "cake", "dill", "egg"] {
+                let found =
+                    a.rows(&format!("SELECT rowid FROM {index} WHERE {index} MATCH '{word}'"));
+                let there = a.rows(&format!("SELECT rowid FROM t WHERE v = '{word}'"));
+                assert_eq!(found, there, "{word} in {index}, {anew}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_index_that_was_never_filled_stops_no_merge() {
     let world = World::new();
