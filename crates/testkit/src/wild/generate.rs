@@ -1,5 +1,6 @@
 //! The history of a seed.
 
+use super::counts::Tally;
 use super::migrate::Path;
 use super::regions::{Region, Regions};
 use super::schema::{Role, Schema, Table, quote, referenced};
@@ -41,6 +42,8 @@ struct Draft<'a> {
     moves: Vec<Move>,
     steps: Vec<Step>,
     n: i64,
+    /// Counters, and what is drawn for them.
+    tally: Option<(Tally, Random)>,
 }
 
 /// The history of a seed, with about half of the regions `from` in it, and those of them in `always`.
@@ -61,6 +64,10 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
     }
     let first = if regions.has(Region::Clone) { 1 + r.index(sites) } else { sites };
     let setup = setup(&mut r, &regions);
+    let tally = regions.has(Region::Counts).then(|| {
+        let mut r = Random::new(seed ^ 0x7461_6c6c);
+        (Tally::draw(&mut r), r)
+    });
     let few = regions.has(Region::Few).then(|| r.index(20));
     let mut draft = Draft {
         regions,
@@ -75,6 +82,7 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
         moves: Vec::new(),
         steps: Vec::new(),
         n: 0,
+        tally,
         path,
         r,
     };
@@ -87,6 +95,7 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
         rows.extend(own.filled.clone());
         policies.push(("local_tables".to_owned(), "own".to_owned()));
     }
+    policies.extend(draft.tally.as_ref().map(|_| Tally::policy()));
     let system = (0..sites).map(|_| draft.on(Region::System)).collect();
     let pragmas = (0..sites).map(|_| draft.pragmas()).collect();
     draft.steps();
@@ -95,6 +104,7 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
     }
     History {
         own: own.is_some(),
+        tally: draft.tally.take().map(|(tally, _)| tally),
         seed,
         sites,
         first,
@@ -288,6 +298,7 @@ impl Draft<'_> {
             }
             let action = self.action(site, exchange);
             self.push(site, action);
+            self.count();
         }
         for site in 0..self.sites {
             if !self.live[site] {
@@ -310,6 +321,18 @@ impl Draft<'_> {
                 }
             }
         }
+    }
+
+    /// Sites add to counters, or change their table, and go on adding with no command between.
+    fn count(&mut self) {
+        let Some((tally, mut r)) = self.tally.take() else { return };
+        let site = r.index(self.sites);
+        for _ in 0..r.index(3) {
+            let (how, row, by) = tally.adds(&mut r);
+            let action = if r.one_in(5) { Action::Reshape } else { Action::Add(how, row, by) };
+            self.push(site, action);
+        }
+        self.tally = Some((tally, r));
     }
 
     fn push(&mut self, site: usize, action: Action) {

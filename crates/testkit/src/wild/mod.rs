@@ -7,6 +7,7 @@
 //! - [`writes`]: statements of applications.
 //! - [`generate`]: the history of a seed.
 //! - [`app`]: the application's side of a site, in this process or on the system's SQLite.
+//! - [`counts`]: counters that are only added to.
 //! - [`numbers`]: rows by what they are, where each site has numbers of its own for them.
 //! - `between`: what applications write between the slices of a command.
 //! - [`play`]: plays a history; [`oracle`] judges it; [`shrink`] leaves out what a fault does not need.
@@ -16,6 +17,7 @@
 
 pub mod app;
 mod between;
+pub mod counts;
 pub mod generate;
 pub mod marks;
 pub mod migrate;
@@ -55,6 +57,8 @@ pub struct History {
     pub schema: Schema,
     /// Whether there is a table that is not replicated, `own`.
     pub own: bool,
+    /// A table of counters, and what becomes of it.
+    pub tally: Option<counts::Tally>,
     /// Statements that run before `init`.
     pub rows: Vec<String>,
     /// Schema changes, which every site runs in the end.
@@ -89,6 +93,10 @@ pub enum Action {
     Retrigger(bool),
     /// A migration runs, after those that it needs.
     Migrate(usize),
+    /// The application adds to counters.
+    Add(counts::Adds, usize, i64),
+    /// The next migration of the table of counters runs.
+    Reshape,
     /// Folds.
     Fold,
     /// Pulls from a site.
@@ -159,11 +167,21 @@ impl fmt::Display for History {
             let pragmas = self.pragmas.get(site).map_or(String::new(), |p| p.join("; "));
             writeln!(f, "  site {}{on}: {pragmas}", site_name(site))?;
         }
-        for sql in self.setup.iter().chain(&schema::statements(&self.schema)).chain(&self.rows) {
+        let tally = self.tally.as_ref().map_or(vec![], counts::Tally::setup);
+        for sql in self
+            .setup
+            .iter()
+            .chain(&schema::statements(&self.schema))
+            .chain(&self.rows)
+            .chain(&tally)
+        {
             writeln!(f, "  a: {sql};")?;
         }
         let policies = self.policies.iter().map(|(k, v)| format!(" --policy {k}={v}"));
         writeln!(f, "  a: synqlite init{}", policies.collect::<String>())?;
+        for (n, hop) in self.tally.iter().flat_map(|tally| &tally.hops).enumerate() {
+            writeln!(f, "  migration {n} of the tally: {};", hop.script.join("; "))?;
+        }
         for (n, migration) in self.migrations.iter().enumerate() {
             writeln!(f, "  migration {n}, {}, needs {:?}:", migration.name, migration.needs)?;
             for sql in &migration.script {
@@ -177,6 +195,8 @@ impl fmt::Display for History {
                 Action::Pragma(sql) => writeln!(f, "{sql};")?,
                 Action::Retrigger(temp) => writeln!(f, "its triggers anew, TEMP {temp}")?,
                 Action::Migrate(n) => writeln!(f, "migration {n}")?,
+                Action::Add(how, row, by) => writeln!(f, "adds {by} to {row} ({how:?})")?,
+                Action::Reshape => writeln!(f, "next migration of the tally")?,
                 Action::Fold => writeln!(f, "synqlite fold")?,
                 Action::Pull(from) => writeln!(f, "synqlite pull from {}", site_name(*from))?,
                 Action::Push(to) => writeln!(f, "synqlite push to {}", site_name(*to))?,

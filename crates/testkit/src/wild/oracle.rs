@@ -175,12 +175,14 @@ pub fn judge(player: &mut Player<'_>) -> Played {
             Some(first) => first.same(&ours, !drops(player))?,
         }
     }
+    player.counted_exactly()?;
     if keeps_time(player.history) {
         stamped_later(player, &live)?;
     }
     // A snapshot may be of a time when a table was local, and have rows that its maker claims too.
     let local = player.history.regions.has(Region::Local);
-    if uses_place(player) && player.history.migrations.is_empty() && !local {
+    let changed = player.history.tally.as_ref().is_some_and(|tally| !tally.hops.is_empty());
+    if uses_place(player) && player.history.migrations.is_empty() && !local && !changed {
         joins_quietly(player, live[0])?;
     }
     match player.history.regions.has(Region::Told) {

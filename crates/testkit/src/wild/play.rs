@@ -2,6 +2,7 @@
 
 use super::app::{self, App, Ran, System};
 use super::between::Waiting;
+use super::counts::{Shaped, Sums};
 use super::generate::{NOBODYS, START_MS};
 use super::marks::{self, Marks, Shown};
 use super::migrate::Migration;
@@ -57,6 +58,8 @@ pub struct Site {
     /// Whether it is a program that keeps its replica open from one command to the next.
     keeps: bool,
     kept: RefCell<Option<Replica>>,
+    /// What its table of counters is like.
+    pub(super) shaped: Shaped,
     /// What its application writes while the next command is at work.
     pub(super) waiting: Vec<Waiting>,
 }
@@ -71,6 +74,8 @@ pub struct Player<'a> {
     pub sites: Vec<Site>,
     /// What was written.
     pub marks: Marks,
+    /// What counters must show.
+    pub(super) counted: Sums,
     dir: tempfile::TempDir,
 }
 
@@ -133,11 +138,13 @@ impl<'a> Player<'a> {
             looked_at: None,
             keeps: ((history.seed >> 3) + n as u64).is_multiple_of(2),
             kept: RefCell::default(),
+            shaped: Shaped::default(),
             waiting: vec![],
         };
         let sites: Vec<Site> = (0..history.sites).map(site).collect();
         sites.iter().for_each(|site| site.env.set(START_MS));
-        let mut player = Player { history, system, sites, marks: Marks::default(), dir };
+        let mut player =
+            Player { history, system, sites, marks: Marks::default(), counted: Sums::new(), dir };
         player.first()?;
         Ok(player)
     }
@@ -147,7 +154,10 @@ impl<'a> Player<'a> {
         let history = self.history;
         self.sites[0].schema = history.schema.clone();
         let conn = Connection::open(&self.sites[0].path).map_err(harness)?;
-        for sql in history.setup.iter().chain(&super::schema::statements(&history.schema)) {
+        let tally = history.tally.as_ref().map_or(vec![], |tally| tally.setup());
+        for sql in
+            history.setup.iter().chain(&super::schema::statements(&history.schema)).chain(&tally)
+        {
             let made = conn.prepare(sql).and_then(|mut s| s.query([])?.next().map(|_| ()));
             made.map_err(|e| harness(format!("{sql}: {e}")))?;
         }
@@ -194,6 +204,7 @@ impl<'a> Player<'a> {
         self.open_app(0)?;
         let shown = self.shown(0)?;
         self.marks.local(0, &Shown::new(), &shown);
+        self.begin_to_count(START_MS)?;
         for site in 1..history.first {
             self.clone_site(site, 0, How::Clone)?;
         }
@@ -229,7 +240,7 @@ impl<'a> Player<'a> {
         self.dir
     }
 
-    fn run(&mut self, n: usize, script: &[String], whole: bool, ms: i64) -> Played<Ran> {
+    pub(super) fn run(&mut self, n: usize, script: &[String], whole: bool, ms: i64) -> Played<Ran> {
         let site = &self.sites[n];
         let Some(app) = &site.app else { return Ok(Ran::Done) };
         let system = self.system.as_deref_mut().filter(|_| site.system);
@@ -303,6 +314,7 @@ impl<'a> Player<'a> {
             for migration in 0..self.history.migrations.len() {
                 self.migrate(n, migration, last)?;
             }
+            while self.reshape(n, last)? {}
             self.fold(n)?;
         }
         oracle::settle(self, last + 10_000)?;
@@ -349,6 +361,8 @@ impl<'a> Player<'a> {
             Action::Pragma(sql) => self.run(n, std::slice::from_ref(sql), false, step.ms).map(drop),
             Action::Retrigger(temp) => self.retrigger(n, *temp, step.ms),
             Action::Migrate(migration) => self.migrate(n, *migration, step.ms),
+            Action::Add(how, row, by) => self.add(step, (*how, *row, *by)),
+            Action::Reshape => self.reshape(n, step.ms).map(drop),
             Action::Fold => self.fold(n),
             Action::Pull(other) | Action::Push(other) | Action::Sync(other) => {
                 let Some(other) = with(other) else { return Ok(()) };
@@ -608,7 +622,7 @@ impl<'a> Player<'a> {
         Ok(done)
     }
 
-    fn fold(&mut self, n: usize) -> Played {
+    pub(super) fn fold(&mut self, n: usize) -> Played {
         let folded = self.with(n, Replica::fold)?;
         folded.map(drop).map_err(|e| engine("fold")(e.into()))
     }
@@ -737,6 +751,7 @@ impl<'a> Player<'a> {
         }
         self.sites[n].applied = self.sites[of].applied.clone();
         self.sites[n].schema = self.sites[of].schema.clone();
+        self.sites[n].shaped = self.sites[of].shaped;
         self.open_app(n)
     }
 }

@@ -52,6 +52,8 @@ pub enum Region {
     Numbers,
     /// Tables that are not replicated for a time.
     Local,
+    /// Counters that are only added to, in a table that is changed meanwhile.
+    Counts,
 }
 
 /// All of them, with their names.
@@ -79,6 +81,7 @@ pub const ALL: &[(&str, Region)] = &[
     ("twice", Region::Twice),
     ("numbers", Region::Numbers),
     ("local", Region::Local),
+    ("counts", Region::Counts),
 ];
 
 /// Which of them a history contains.
@@ -99,11 +102,12 @@ impl Regions {
 
     /// About half of these, each history others, and those that are in `always`. Whether rows are numbered
     /// for each site, or tables local for a time, is drawn apart, one time in four: histories without that are
-    /// what they were before.
+    /// what they were before. Counters are added to only where they are in `always`.
     pub fn draw(&self, r: &mut Random, apart: &mut Random, always: &Regions) -> Regions {
         let drawn = self.0.iter().copied().filter(|region| {
             let drawn = match region {
                 Region::Numbers | Region::Local => apart.one_in(4),
+                Region::Counts => false,
                 _ => r.one_in(2),
             };
             drawn || always.has(*region)
@@ -112,7 +116,10 @@ impl Regions {
         // A table that is renamed while it is local stays so, what is written to it no trigger notes, and a
         // clone has for its own what its origin has written to it.
         let apart = Regions(vec![Region::Alter, Region::Twice, Region::Told, Region::Clone]);
-        if drawn.has(Region::Local) { drawn.without(&apart) } else { drawn }
+        let drawn = if drawn.has(Region::Local) { drawn.without(&apart) } else { drawn };
+        // What a site had added before a backup may be in its sums twice.
+        let restore = Regions(vec![Region::Restore]);
+        if drawn.has(Region::Counts) { drawn.without(&restore) } else { drawn }
     }
 
     /// Those that are not in `others`.
