@@ -3,8 +3,8 @@
 //!
 //! The table, `tally`, is no part of a history's schema: its rows are never deleted, and what each site adds is read
 //! from what the site shows before and after. What docs/testing.md names as a limit of counters is left out: each is
-//! counted once before there are clones, who saves a row by REPLACE folds, and so does who gives a column another
-//! name, where nothing tells it before and after, else before it migrates again.
+//! counted once before there are clones, and a file is folded before it is copied; who saves a row by REPLACE folds,
+//! and so does who gives a table or a column another name, before that and before it writes or migrates again.
 
 use super::app::Ran;
 use super::play::{Played, Player, fault};
@@ -100,11 +100,6 @@ impl Tally {
             tally.hops.push(hop);
         }
         tally
-    }
-
-    /// The policy that makes it a counter.
-    pub fn policy() -> (String, String) {
-        ("tally.n".to_owned(), "counter".to_owned())
     }
 
     /// What makes the table and its first rows.
@@ -297,7 +292,7 @@ impl Player<'_> {
         let Some(hop) = history.tally.as_ref().and_then(|tally| tally.hops.get(shaped.at)) else {
             return Ok(false);
         };
-        if shaped.unseen > Names::Same || hop.names == Names::Untold {
+        if shaped.unseen.max(hop.names) > Names::Same {
             self.see(n)?;
         }
         if let Ran::Failed(why) = self.run(n, &hop.script, false, ms)? {
@@ -309,17 +304,21 @@ impl Player<'_> {
     }
 
     /// A command sees what happened.
-    fn see(&mut self, n: usize) -> Played {
+    pub(super) fn see(&mut self, n: usize) -> Played {
         self.sites[n].shaped.unseen = Names::Same;
         self.fold(n)
     }
 
     /// What the first site counts, before there are others.
     pub(super) fn begin_to_count(&mut self, ms: i64) -> Played {
+        if self.history.tally.is_none() {
+            return Ok(());
+        }
+        self.policy(0, "tally.n", "counter")?;
         self.counted = self.sums(0)?;
         let step = Step { ms, site: 0, action: super::Action::Fold };
         self.add(&step, (Adds::All, 0, 1))?;
-        if self.history.tally.is_some() { self.see(0) } else { Ok(()) }
+        self.see(0)
     }
 
     /// Every site shows the sum of what all have added.

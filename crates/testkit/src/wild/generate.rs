@@ -95,7 +95,6 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
         rows.extend(own.filled.clone());
         policies.push(("local_tables".to_owned(), "own".to_owned()));
     }
-    policies.extend(draft.tally.as_ref().map(|_| Tally::policy()));
     let system = (0..sites).map(|_| draft.on(Region::System)).collect();
     let pragmas = (0..sites).map(|_| draft.pragmas()).collect();
     draft.steps();

@@ -696,7 +696,7 @@ impl<'a> Player<'a> {
         Ok(outcome)
     }
 
-    fn policy(&mut self, n: usize, key: &str, value: &str) -> Played {
+    pub(super) fn policy(&mut self, n: usize, key: &str, value: &str) -> Played {
         match self.with(n, |replica| replica.set_policies(&[Policy::new(key, value)?]))? {
             Ok(()) | Err(Error::Policy { .. } | Error::Dangling { .. } | Error::Doubles { .. }) => {
                 Ok(())
@@ -741,6 +741,9 @@ impl<'a> Player<'a> {
                 remote.clone_to(&path, &session).map_err(engine("clone"))?;
             }
             How::Copy => {
+                if self.history.tally.is_some() {
+                    self.see(of)?;
+                }
                 self.close_app(of)?;
                 std::fs::copy(&self.sites[of].path, &path).map_err(harness)?;
                 self.open_app(of)?;
