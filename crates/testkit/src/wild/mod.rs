@@ -179,6 +179,9 @@ impl fmt::Display for History {
         }
         let policies = self.policies.iter().map(|(k, v)| format!(" --policy {k}={v}"));
         writeln!(f, "  a: synqlite init{}", policies.collect::<String>())?;
+        if self.tally.is_some() {
+            writeln!(f, "  a: synqlite policy tally.n=counter")?;
+        }
         for (n, hop) in self.tally.iter().flat_map(|tally| &tally.hops).enumerate() {
             writeln!(f, "  migration {n} of the tally: {};", hop.script.join("; "))?;
         }

@@ -31,9 +31,11 @@ struct Same {
 impl Same {
     /// Whether they say that columns were renamed, where `others` rows show what they did in the other columns and
     /// `written` rows at most were written since. Without triggers nobody knows what was written. Then nine in ten will
-    /// do, or half where what they show tells them apart: two columns of few different values may be alike by chance.
+    /// do, or two in three where what they show tells them apart: in few rows, or of few different values, two columns
+    /// may be alike by chance, and values would go where they do not belong.
     fn tell(&self, others: usize, written: usize) -> bool {
-        let apart = 2 * self.different >= self.rows;
+        let tells_apart = self.different >= 3 && 2 * self.different >= self.rows;
+        let apart = tells_apart && 3 * self.rows >= 2 * others;
         let nearly_all = 10 * self.rows >= 9 * others;
         let all = self.rows + written >= others;
         self.telling && 2 * self.rows >= others && (all || nearly_all || apart)
