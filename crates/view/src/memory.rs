@@ -37,6 +37,9 @@ pub struct Ground<'a> {
     pub validator: &'a dyn RowValidator,
 }
 
+/// Living rows that are shown, by table and identity: their values, and whether some of these are derived.
+pub type Seen = BTreeMap<(usize, Rid), (Vec<Value>, bool)>;
+
 /// A row that is known, and what it waits for.
 #[derive(Clone)]
 struct Entry {
@@ -98,9 +101,8 @@ impl<'a> Memory<'a> {
         self.ground.policies
     }
 
-    /// The living rows that are shown, by table and identity: their values, and whether some of these are
-    /// derived.
-    pub fn seen(&self) -> BTreeMap<(usize, Rid), (Vec<Value>, bool)> {
+    /// The living rows that are shown.
+    pub fn seen(&self) -> Seen {
         let seen = |Entry { table, stored, .. }: &Entry| {
             let row = self.tables[*table][stored.loc.as_ref()?].clone();
             let derived = stored.state.groups.iter().any(|group| group.body != Body::InTable);

@@ -77,8 +77,12 @@ fn find_columns(work: &Work<'_>) -> Result<bool> {
         }
         let t = Tracked::from(relation.clone());
         let columns = columns(work.conn, &t, &fresh, &Sums::load(work.conn, &t)?)?;
-        call(work.conn, *no, &columns)?;
-        any |= !columns.is_empty();
+        if !columns.is_empty() {
+            call(work.conn, *no, &columns)?;
+            // Triggers that were made again as they were would tell the old names.
+            track::drop_objects(work.conn, *no)?;
+            any = true;
+        }
     }
     Ok(any)
 }

@@ -9,7 +9,7 @@ use crate::conflict::ConflictKind;
 use crate::facts::Facts;
 use crate::ledger::Ledger;
 use crate::local_wins::{Wrote, attempt, overrode};
-use crate::memory::Memory;
+use crate::memory::{Memory, Seen};
 use crate::schema::Action;
 use crate::state::{self, Body, GroupState, RowState, Stored};
 use crate::{Error, Result};
@@ -294,8 +294,9 @@ impl Memory<'_> {
             }
         };
         *self = shown;
-        for ((table, rid), (row, derived)) in before {
-            let now = self.of(table, &rid)?.and_then(|stored| stored.loc);
+        for ((table, rid), (row, derived)) in &before {
+            let table = *table;
+            let now = self.of(table, rid)?.and_then(|stored| stored.loc);
             let now = now.map(|loc| self.rows(table)[&loc].clone());
             let t = &self.table(table).table;
             // What it shows of other rows follows these; so may all that it showed in place of something.
@@ -303,18 +304,18 @@ impl Memory<'_> {
                 t.foreign_keys.iter().any(|fk| fk.columns.contains(&c)) && !row[c].is_null()
             };
             let followed = |now: &[Value], c: usize| {
-                follows(c) && (!now[c].is_null() || self.follows_to_null(table, &rid, c))
+                follows(c) && (!now[c].is_null() || self.follows_to_null(&before, (table, rid), c))
             };
             let stays = |now: &[Value]| {
-                let mine = (table, &rid) == own;
-                let free = |c: usize| derived && !(mine && written.contains(&c));
+                let mine = (table, rid) == own;
+                let free = |c: usize| *derived && !(mine && written.contains(&c));
                 (0..row.len()).all(|c| now[c] == row[c] || free(c) || followed(now, c))
             };
             match now {
-                Some(now) if now == row || stays(&now) => {}
+                Some(now) if now == *row || stays(&now) => {}
                 other => {
                     let name = &self.table(table).table.name;
-                    let why = self.of(table, &rid)?.and_then(|s| Some(self.conflict(&s)?.clone()));
+                    let why = self.of(table, rid)?.and_then(|s| Some(self.conflict(&s)?.clone()));
                     let what = format!(
                         "a fold made {other:?} of {row:?} of {name} {rid:?}: {why:?} {:?}",
                         self.outcomes()
@@ -326,8 +327,9 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// R-REF: whether a column of a row refers, under CASCADE, to one that shows NULL there.
-    fn follows_to_null(&self, table: usize, rid: &Rid, c: usize) -> bool {
+    /// R-REF: whether a column of a row refers to one that shows NULL there: under CASCADE, or because that row
+    /// showed something else in place of the NULL `before` (R-RETURN).
+    fn follows_to_null(&self, before: &Seen, (table, rid): (usize, &Rid), c: usize) -> bool {
         let t = self.table(table);
         let Ok(Some(stored)) = self.of(table, rid) else { return false };
         t.table.foreign_keys.iter().enumerate().any(|(f, fk)| {
@@ -335,10 +337,10 @@ impl Memory<'_> {
             let to = stored.state.kept_reference(t, f).zip(self.catalog().position(&fk.parent));
             let shown = to.and_then(|(to, parent)| {
                 let loc = self.of(parent, to).ok()??.loc?;
-                Some(&self.rows(parent)[&loc])
+                let (_, derived) = before.get(&(parent, to.clone()))?;
+                (*derived || fk.on_update == Action::Cascade).then(|| &self.rows(parent)[&loc])
             });
-            let cascades = fk.on_update == Action::Cascade;
-            cascades && at.zip(shown).is_some_and(|(at, row)| row[fk.parent_columns[at]].is_null())
+            at.zip(shown).is_some_and(|(at, row)| row[fk.parent_columns[at]].is_null())
         })
     }
 }

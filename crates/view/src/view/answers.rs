@@ -53,7 +53,8 @@ impl Attempt<'_, '_> {
 
     /// Lets records of rows that are hidden name the first of the references that nobody answers in the
     /// end, whichever was found first, before any to a row that is hidden itself; and the rows wait for
-    /// all of them. What its table cannot hold either is hidden for that, for an optimistic attempt does not ask.
+    /// all of them, and for those that are answered, until who answers has another key. What its table cannot hold
+    /// either is hidden for that, for an optimistic attempt does not ask.
     pub fn name_dangling(&mut self, round: &mut Round) -> Result<()> {
         let named = |(at, c): (&usize, &Conflict)| {
             let with_parent = c.kind == ConflictKind::FkParentHidden;
@@ -70,11 +71,15 @@ impl Attempt<'_, '_> {
                     Some(row) => row,
                     None => &*row.insert(self.row(round, at, &BTreeSet::new())?.row),
                 };
-                if let Answer::Missing(claim) = self.answer(round, at, f, row)?
-                    && !self.refers_to_itself(at, f, row)
-                {
-                    let claims = self.view.claims.entry(at).or_default();
-                    claims.extend(claim.filter(|claim| !claims.contains(claim)));
+                let (claim, missing) = match self.answer(round, at, f, row)? {
+                    Answer::Given => continue,
+                    Answer::Missing(_) if self.refers_to_itself(at, f, row) => continue,
+                    Answer::Shown(claim) => (Some(claim), false),
+                    Answer::Missing(claim) => (claim, true),
+                };
+                let claims = self.view.claims.entry(at).or_default();
+                claims.extend(claim.filter(|claim| !claims.contains(claim)));
+                if missing {
                     first = first.or(Some(f));
                 }
             }
