@@ -101,13 +101,12 @@ impl Regions {
     }
 
     /// About half of these, each history others, and those that are in `always`. Whether rows are numbered
-    /// for each site, or tables local for a time, is drawn apart, one time in four: histories without that are
-    /// what they were before. Counters are added to only where they are in `always`.
+    /// for each site, tables local for a time, or counters added to is drawn apart, one time in four: histories
+    /// without that are what they were before.
     pub fn draw(&self, r: &mut Random, apart: &mut Random, always: &Regions) -> Regions {
         let drawn = self.0.iter().copied().filter(|region| {
             let drawn = match region {
-                Region::Numbers | Region::Local => apart.one_in(4),
-                Region::Counts => false,
+                Region::Numbers | Region::Local | Region::Counts => apart.one_in(4),
                 _ => r.one_in(2),
             };
             drawn || always.has(*region)
