@@ -9,6 +9,8 @@ mod file;
 use crate::connection::{plain, to_read, to_write};
 use crate::env::Environment;
 use crate::inbox;
+use crate::journal;
+use crate::line::parted;
 use crate::meta::{self, Meta};
 use crate::progress::{Phase, Step};
 use crate::replica::{self, Replica};
@@ -129,6 +131,11 @@ pub(crate) fn new_site(
     env: &dyn Environment,
 ) -> Result<()> {
     let mut meta = Meta::load(conn)?;
+    // What its source was before is for that to remember.
+    parted::keep(conn, &[])?;
+    if journal::any(conn)? {
+        parted::note(conn, meta.site, meta.sealed, env.now_ms())?;
+    }
     meta::set(conn, "site", site.0)?;
     meta::set(conn, "instance", env.instance(path))?;
     meta::set(conn, "name", env.site_name().unwrap_or_default())?;

@@ -173,8 +173,13 @@ pub fn unite_tables(
 
 /// What is missing of one place is missing of another.
 fn move_to(gaps: &mut Numbered, from: (u32, Option<u32>), to: (u32, Option<u32>)) {
-    let own = gaps.remove(&from).map(|missing| (missing, gaps.entry(to).or_default()));
-    let Some((missing, own)) = own else { return };
+    if let Some(missing) = gaps.remove(&from) {
+        widen(gaps.entry(to).or_default(), missing);
+    }
+}
+
+/// Adds what is missing to what was.
+fn widen(own: &mut Missing, missing: Missing) {
     for (site, (after, upto)) in missing {
         let (least, most) = own.entry(site).or_insert((after, upto));
         (*least, *most) = (after.min(*least), upto.max(*most));
@@ -220,16 +225,26 @@ pub fn receive(
 ) -> Result<BTreeSet<u32>> {
     let (mut gaps, before) = (load(conn, meta)?, load(conn, meta)?);
     let theirs = Theirs::read(conn, meta, catalog, theirs)?;
-    let mut made_up = BTreeSet::new();
+    let (mut made_up, mut but_for) = (BTreeSet::new(), Numbered::new());
     for (&place, missing) in &mut gaps {
         let asked = here(catalog, place).is_some_and(|t| wanted.tables.contains_key(&t.canonical));
         for (site, (after, upto)) in missing.iter_mut().filter(|_| asked) {
             let complete = theirs.complete(place, *site).min(*upto);
             if complete > *after && place.1.is_none() {
                 made_up.insert(place.0);
+                // What they lack of a column is missing of it still.
+                for (&of, missing) in theirs.gaps.iter().filter(|(of, _)| of.0 == place.0) {
+                    if let Some((least, most)) = missing.get(site).filter(|_| of.1.is_some()) {
+                        let range = (*least.max(after), *most);
+                        but_for.entry(of).or_default().insert(*site, range);
+                    }
+                }
             }
             *after = complete.max(*after);
         }
+    }
+    for (place, missing) in but_for {
+        widen(gaps.entry(place).or_default(), missing);
     }
     for (&place, missing) in &theirs.gaps {
         let own = gaps.entry(place).or_default();
@@ -325,16 +340,14 @@ impl Theirs {
     }
 }
 
-/// Up to which clock of a site nothing is missing of a table or column.
+/// Up to which clock of a site nothing is missing of a table, but for single columns, or of a column.
 fn complete(
     gaps: &Numbered,
     (table, column): (u32, Option<u32>),
     site: SiteId,
     seen: &VersionVector,
 ) -> Hlc {
-    let of = |(t, c): &(u32, Option<u32>)| {
-        *t == table && (c.is_none() || column.is_none() || *c == column)
-    };
+    let of = |(t, c): &(u32, Option<u32>)| *t == table && (c.is_none() || *c == column);
     let gaps = gaps.iter().filter(|(place, _)| of(place));
     let afters = gaps.filter_map(|(_, missing)| Some(missing.get(&site)?.0));
     afters.fold(seen.get(site), Hlc::min)

@@ -8,6 +8,7 @@
 //! ([`relabel`]), and a replica whose own line it is goes on under a new id.
 
 mod moves;
+pub mod parted;
 mod relabel;
 pub mod tree;
 
@@ -247,6 +248,7 @@ impl Learner<'_> {
     /// Goes on under a new id: somebody has seen states of this site that this file does not have.
     pub fn begin_anew(&mut self) -> Result<()> {
         let Learner { conn, meta, env, .. } = self;
+        parted::note(conn, meta.site, meta.sealed, env.now_ms())?;
         meta.site = Id(env.random());
         meta.sealed = Hlc::ZERO;
         meta::set(conn, "site", meta.site.0)?;

@@ -18,6 +18,7 @@ use crate::progress::{Phase, Step};
 use crate::replica::Replica;
 use crate::slices::take_in;
 use crate::track::Loaded;
+use crate::twins;
 use crate::work::Work;
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -441,7 +442,9 @@ impl<'a, 'w> Incoming<'a, 'w> {
 
     fn finish(&mut self) -> Result<()> {
         if let Some(Current { merge: Some(merge), .. }) = self.current.take() {
-            self.merged.add(self.work.end_merge(merge)?);
+            let mut merged = self.work.end_merge(merge)?;
+            twins::unite(self.work, &mut merged)?;
+            self.merged.add(merged);
         }
         Ok(())
     }

@@ -4,18 +4,20 @@
 //! the whole table for each key; so from the [`FEW`]th key on the table is read once for all. What was read is
 //! good as long as nobody writes to the table: who writes asks anew.
 
-use crate::catalog::{Loc, Tracked, loc_sql};
+use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::equal::reference_bytes;
 use crate::parts;
+use crate::refs::Lookup;
 use crate::schema::{ForeignKey, quote};
 use crate::sqlvalue::values;
+use crate::state::{self, Stored};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use synqlite_wire::Value;
 use synqlite_wire::key::Collation;
+use synqlite_wire::{Rid, Value};
 
 /// So many keys are looked for one by one.
 const FEW: usize = parts::of(16);
@@ -26,6 +28,9 @@ pub(crate) struct Referring<'a> {
     /// By table and foreign key, as names of which no two are equal.
     known: RefCell<HashMap<(&'a str, usize), Known>>,
 }
+
+/// A row that refers to another: the position of its table, the foreign key, and the row.
+pub(crate) type Referrer = (usize, usize, Stored);
 
 enum Known {
     /// Whether an index helps is not known yet, after so many keys.
@@ -39,6 +44,52 @@ enum Known {
 impl<'a> Referring<'a> {
     pub fn new(conn: &'a Connection) -> Referring<'a> {
         Referring { conn, hasher: RandomState::new(), known: RefCell::default() }
+    }
+
+    /// The rows that refer to one which shows this, if it is shown, or that keep a reference to it.
+    pub fn rows(
+        &self,
+        lookup: Lookup<'a>,
+        (table, rid): (usize, &Rid),
+        shown: Option<&[Value]>,
+    ) -> Result<Vec<Referrer>> {
+        let Lookup { conn, meta, catalog } = lookup;
+        let mut found = Vec::new();
+        for (child, f) in catalog.references_to(table) {
+            let c = &catalog.tables[child];
+            let key = shown.and_then(|row| c.table.foreign_keys[f].parent_key(row));
+            for loc in key.map_or(Ok(vec![]), |key| self.to(c, f, &key))? {
+                let stored = state::at(conn, meta, c, &loc)?;
+                found.extend(stored.map(|stored| (child, f, stored)));
+            }
+        }
+        for (no, entry) in state::waiting_for_row(conn, meta, &catalog.tables[table], rid)? {
+            let Some(child) = catalog.position_of_no(no) else { continue };
+            let c = &catalog.tables[child];
+            let Some(stored) = state::entry_by_id(conn, meta, c, entry)? else { continue };
+            let refers = |f: &usize| stored.state.kept_reference(c, *f) == Some(rid);
+            let keys = (0..c.table.foreign_keys.len()).filter(refers);
+            found.extend(keys.map(|f| (child, f, stored.clone())));
+        }
+        Ok(found)
+    }
+
+    /// The first row of a table that is not replicated which refers to one that shows this.
+    pub fn local(
+        &self,
+        catalog: &'a Catalog,
+        t: &'a Tracked,
+        shown: Option<&[Value]>,
+    ) -> Result<Option<(&'a Tracked, Loc)>> {
+        for (child, f) in catalog.local_references_to(t) {
+            let c = &catalog.local[child];
+            let key = shown.and_then(|row| c.table.foreign_keys[f].parent_key(row));
+            let found = key.map_or(Ok(vec![]), |key| self.to(c, f, &key))?;
+            if let Some(loc) = found.into_iter().next() {
+                return Ok(Some((c, loc)));
+            }
+        }
+        Ok(None)
     }
 
     /// Where the rows of `child` are that refer by its foreign key `f` to a row with this key.

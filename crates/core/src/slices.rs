@@ -14,7 +14,7 @@ use crate::merge::{self, Births, Merged};
 use crate::progress::{Phase, Step};
 use crate::replica::Replica;
 use crate::work::Work;
-use crate::{Error, Result, line, migrate, parts};
+use crate::{Error, Result, line, migrate, parts, twins};
 use synqlite_wire::Delta;
 
 /// A slice takes about so many milliseconds, of its transaction's 100.
@@ -243,7 +243,9 @@ fn slice(
         return Ok(Some((work.end_slice(merge)?, next)));
     }
     inbox::end(conn, at)?;
-    Ok(Some((work.end_merge(merge)?, next)))
+    let mut merged = work.end_merge(merge)?;
+    twins::unite(work, &mut merged)?;
+    Ok(Some((merged, next)))
 }
 
 impl Front {

@@ -16,14 +16,13 @@ mod plan;
 mod referred;
 
 use crate::closed::{self, ClosedBy};
-use crate::history::{self, Change};
-use crate::merge;
+use crate::history::Change;
 use crate::replica::Replica;
-use crate::state::{self, Body, GroupState, Waits};
+use crate::rewrite;
 use crate::work::Work;
 use crate::{Error, Result};
-use plan::{Fate, Plan, Put};
-use synqlite_wire::{Rid, SiteId, Value};
+use plan::{Plan, Step};
+use synqlite_wire::{SiteId, Value};
 
 /// What of this site's changes is meant. Without times: the latest of one row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,7 +115,7 @@ fn take_back(work: &mut Work<'_>, plan: &mut Plan, dry_run: bool) -> Result<Vec<
         }
         let meta = work.meta.clone();
         work.conn.execute_batch("SAVEPOINT synqlite_undo")?;
-        write(work, plan)?;
+        rewrite::write(work, plan.steps.iter().map(Step::rewrite))?;
         let failed = check::failed(work, plan, &before)?;
         let taken = if failed.is_empty() { Some(check::taken(work, plan)?) } else { None };
         if taken.is_some() && !dry_run {
@@ -132,50 +131,4 @@ fn take_back(work: &mut Work<'_>, plan: &mut Plan, dry_run: bool) -> Result<Vec<
             None => plan.leave_out(&work.catalog, failed),
         }
     }
-}
-
-/// Writes a plan into the states, and shows what follows.
-fn write(work: &mut Work<'_>, plan: &Plan) -> Result<()> {
-    work.meta.local_seq += 1;
-    let stamp = work.meta.tick(work.now_ms);
-    let Work { conn, meta, catalog, policies, .. } = work;
-    let (local_seq, history) = (meta.local_seq, history::enabled(conn)?);
-    let mut written: Vec<(u32, Rid)> = Vec::new();
-    for step in &plan.steps {
-        let (t, mut stored) = (&catalog.tables[step.table], step.stored.clone());
-        let header = &mut stored.state.header;
-        match step.fate {
-            Fate::Goes => header.delete(stamp),
-            Fate::Returns => {
-                header.revive(stamp);
-                // Who took its keys meanwhile keeps them.
-                header.yielded = stamp;
-            }
-            Fate::Stays if policies.last_write_decides(&t.table.name) => header.outlive(stamp),
-            Fate::Stays => {}
-        }
-        for (&g, put) in &step.puts {
-            let group = &mut stored.state.groups[g];
-            match put {
-                Put::Cell { old, new } => {
-                    let previous = t.table.groups[g].keeps_previous.then(|| old.clone());
-                    let body = Body::Stored(new.clone());
-                    *group = GroupState { previous, body, ..GroupState::shown(stamp) };
-                }
-                Put::Sum(sum) => {
-                    let own = group.counts.iter_mut().find(|c| c.stamp.site == stamp.site);
-                    own.into_iter().for_each(|c| (c.stamp, c.sum) = (stamp, sum.clone()));
-                }
-            }
-        }
-        if history {
-            history::record(conn, meta, catalog, t, &stored)?;
-        }
-        let entry = state::put(conn, meta, t, &stored, Some(local_seq))?;
-        // What it waits for is found out when it is shown.
-        let waits = Waits { references: vec![], claims: vec![], conflict: None, winner: None };
-        state::record_waits(conn, meta, entry, &waits)?;
-        written.push((t.no, stored.rid));
-    }
-    merge::reshow(conn, meta, catalog, policies, &written)
 }

@@ -602,7 +602,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("merge", &["closed", "ended", "export", "gaps", "line", "merge", "needs", "open", "records"]),
     ("fold", &["fold"]),
     ("local", &["local"]),
-    ("replica", &["connection", "migrate", "replica", "slices", "work"]),
+    ("replica", &["connection", "migrate", "replica", "rewrite", "slices", "twins", "work"]),
     (
         "entrance",
         &[

@@ -142,7 +142,7 @@ impl Merged {
     }
 
     /// Counts rows of a table.
-    fn count(&mut self, table: &str, shown: MergedRows) {
+    pub(crate) fn count(&mut self, table: &str, shown: MergedRows) {
         let MergedRows { inserted, updated, deleted } = shown;
         self.inserted += inserted;
         self.updated += updated;

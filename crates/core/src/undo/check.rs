@@ -1,7 +1,7 @@
 //! Whether rows show what was taken back, and what keeps them from it.
 
 use super::Taken;
-use super::plan::{Failed, Fate, Plan, Put, Step};
+use super::plan::{Failed, Plan, Step};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::describe::{row_name, the_row};
@@ -10,6 +10,7 @@ use crate::history::Change;
 use crate::known::known_by;
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
+use crate::rewrite::{Fate, Put};
 use crate::state::{self, Stored};
 use crate::work::Work;
 use rusqlite::Connection;

@@ -6,12 +6,13 @@
 
 use super::Left;
 use super::past::Span;
-use super::plan::{Fate, Plan, Put, Step, name_of, names};
+use super::plan::{Plan, Step, name_of, names};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::history::{self, What};
 use crate::known::known_row;
 use crate::refs::Lookup;
+use crate::rewrite::{Fate, Put};
 use crate::schema::{Action, ForeignKey};
 use crate::state::{self, Body, Stored};
 use crate::work::Work;

@@ -10,6 +10,7 @@ use crate::describe::{loc_name, row_key, row_name};
 use crate::history::{self, revived};
 use crate::known::known_row;
 use crate::refs::Lookup;
+use crate::rewrite::{Fate, Put, Rewrite};
 use crate::schema::{Action, quote};
 use crate::sqlvalue::{Bind, values};
 use crate::state::{
@@ -20,7 +21,6 @@ use crate::work::Work;
 use rusqlite::{params, params_from_iter};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_view::ConflictKind;
-use synqlite_wire::counter::Number;
 use synqlite_wire::{Cell, Header, Hlc, Rid, Stamp, Value};
 
 /// What is to be done, and what is left.
@@ -50,29 +50,16 @@ pub(super) struct Step {
 }
 
 impl Step {
+    /// What of it is written.
+    pub fn rewrite(&self) -> Rewrite<'_> {
+        let Step { table, stored, fate, puts, .. } = self;
+        Rewrite { table: *table, stored, fate: *fate, puts }
+    }
+
     /// What people know the row by, beside its key.
     pub fn known(&self, t: &Tracked) -> Option<String> {
         known_row(&t.table, self.shown.as_deref(), &self.stored.state, &[])
     }
-}
-
-/// Whether a row is there afterwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// As it is.
-    Stays,
-    /// It was inserted, and is deleted.
-    Goes,
-    /// It was deleted, and lives again.
-    Returns,
-}
-
-/// What is written into a register.
-pub(super) enum Put {
-    /// A cell in the place of another.
-    Cell { old: Cell, new: Cell },
-    /// What this site has added to a counter.
-    Sum(Number),
 }
 
 /// Steps that cannot be done, by position: all of one or some groups of it, and why.

@@ -1,11 +1,12 @@
 //! Rows to which others refer that are not taken back: they stay.
 
-use super::plan::{Fate, Plan, Put, Step};
+use super::plan::{Plan, Step};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::describe::{loc_name, row_name, the_row};
 use crate::referring::Referring;
-use crate::state::{self, Stored};
+use crate::rewrite::{Fate, Put};
+use crate::state::Stored;
 use crate::work::Work;
 use std::collections::HashMap;
 use synqlite_wire::Rid;
@@ -36,8 +37,7 @@ fn who_refers<'a>(
     step: &Step,
     by_row: &HashMap<(usize, &Rid), &Step>,
 ) -> Result<Option<String>> {
-    let Work { conn, meta, catalog, .. } = work;
-    let rid = &step.stored.rid;
+    let (catalog, rid) = (&work.catalog, &step.stored.rid);
     // Whether it is taken back that this row refers to it.
     let leaves = |child: usize, f: usize, stored: &Stored| {
         let itself = child == step.table && stored.rid == *rid;
@@ -49,34 +49,15 @@ fn who_refers<'a>(
         });
         itself || of.fate == Fate::Goes || moves
     };
-    for (child, f) in catalog.references_to(step.table) {
-        let c = &catalog.tables[child];
-        let key = step.shown.as_deref().and_then(|row| c.table.foreign_keys[f].parent_key(row));
-        for loc in key.map_or(Ok(vec![]), |key| referring.to(c, f, &key))? {
-            if let Some(stored) = state::at(conn, meta, c, &loc)?
-                && !leaves(child, f, &stored)
-            {
-                return name(work, c, &stored).map(Some);
-            }
+    let shown = step.shown.as_deref();
+    for (child, f, stored) in referring.rows(work.lookup(), (step.table, rid), shown)? {
+        if stored.state.header.alive() && !leaves(child, f, &stored) {
+            return name(work, &catalog.tables[child], &stored).map(Some);
         }
     }
-    for (child, f) in catalog.local_references_to(&catalog.tables[step.table]) {
-        let c = &catalog.local[child];
-        let key = step.shown.as_deref().and_then(|row| c.table.foreign_keys[f].parent_key(row));
-        if let Some(loc) = key.map_or(Ok(vec![]), |key| referring.to(c, f, &key))?.first() {
-            let row = loc_name(c, c.read(conn, loc)?.as_deref(), loc);
-            return Ok(Some(said(c, &row)));
-        }
-    }
-    for (no, entry) in state::waiting_for_row(conn, meta, &catalog.tables[step.table], rid)? {
-        let Some(child) = catalog.position_of_no(no) else { continue };
-        let c = &catalog.tables[child];
-        let Some(stored) = state::entry_by_id(conn, meta, c, entry)? else { continue };
-        let refers = |f: &usize| stored.state.kept_reference(c, *f) == Some(rid);
-        let mut keys = (0..c.table.foreign_keys.len()).filter(refers);
-        if stored.state.header.alive() && keys.any(|f| !leaves(child, f, &stored)) {
-            return name(work, c, &stored).map(Some);
-        }
+    if let Some((c, loc)) = referring.local(catalog, &catalog.tables[step.table], shown)? {
+        let row = loc_name(c, c.read(work.conn, &loc)?.as_deref(), &loc);
+        return Ok(Some(said(c, &row)));
     }
     Ok(None)
 }

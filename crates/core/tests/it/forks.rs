@@ -10,8 +10,8 @@ const NOTES: &str = "CREATE TABLE o(id INTEGER PRIMARY KEY, s, n DEFAULT 0); \
     CREATE TABLE c(id INTEGER PRIMARY KEY, o INTEGER REFERENCES o(id) ON DELETE CASCADE, s); \
     INSERT INTO o(id, s) VALUES(1,'one'),(2,'two'),(3,'three'); INSERT INTO k VALUES('a','A');";
 
-struct Lab {
-    world: World,
+pub struct Lab {
+    pub world: World,
 }
 
 impl Lab {
@@ -23,18 +23,18 @@ impl Lab {
         (Lab { world }, a, b)
     }
 
-    fn backup(&self, name: &str) -> Vec<u8> {
+    pub fn backup(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.world.path(name)).unwrap()
     }
 
     /// The file of `site` as it was, under the same inode.
-    fn restore(&self, site: Site, name: &str, backup: &[u8]) -> Site {
+    pub fn restore(&self, site: Site, name: &str, backup: &[u8]) -> Site {
         drop(site);
         std::fs::write(self.world.path(name), backup).unwrap();
         self.world.open(name)
     }
 
-    fn clone_of(&self, site: &mut Site, name: &str) -> Site {
+    pub fn clone_of(&self, site: &mut Site, name: &str) -> Site {
         site.replica.copy_to(&self.world.path(name)).unwrap();
         let env = std::sync::Arc::new(synqlite_core::System);
         drop(Replica::open_copy(&self.world.path(name), env).unwrap().become_site().unwrap());
@@ -42,7 +42,7 @@ impl Lab {
     }
 }
 
-fn meet(sites: &mut [&mut Site]) {
+pub fn meet(sites: &mut [&mut Site]) {
     for _ in 0..3 {
         for i in 0..sites.len() {
             for j in 0..sites.len() {
@@ -62,7 +62,7 @@ fn agree(sites: &mut [&mut Site]) {
     same(sites, &["o", "k", "c"]);
 }
 
-fn same(sites: &mut [&mut Site], tables: &[&str]) {
+pub fn same(sites: &mut [&mut Site], tables: &[&str]) {
     let want = dump(&sites[0].app, tables);
     for i in 0..sites.len() {
         assert_eq!(dump(&sites[i].app, tables), want, "site {i}");

@@ -319,3 +319,28 @@ fn a_row_that_goes_and_comes_out_of_sight_has_all_its_values() {
     }
     agree(&mut [&mut a, &mut b, &mut c]);
 }
+
+/// Who was told that a column is missing, as a migration has dropped it, still gets what else there is.
+#[test]
+fn a_table_that_was_rebuilt_out_of_sight_comes_without_the_column_that_went() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(k INTEGER PRIMARY KEY, u TEXT UNIQUE, r TEXT)");
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("INSERT INTO t VALUES(2, 'a', 'r')");
+    b.replica.set_policies(&["local_tables=t".parse().unwrap()]).unwrap();
+    for site in [&a, &b] {
+        site.run(
+            "BEGIN; CREATE TABLE n(k INTEGER PRIMARY KEY, u TEXT UNIQUE, c TEXT); \
+             INSERT INTO n SELECT * FROM t; DROP TABLE t; ALTER TABLE n RENAME TO t; COMMIT",
+        );
+    }
+    a.pull(&mut b);
+    b.replica.set_policies(&["local_tables=".parse().unwrap()]).unwrap();
+    for _ in 0..2 {
+        settle(&mut a, &mut b);
+    }
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["2|a|r"]);
+    }
+    agree(&mut [&mut a, &mut b]);
+}

@@ -7,6 +7,7 @@ mod local;
 mod references;
 mod rows;
 mod schemas;
+mod twins;
 
 use crate::site::{Site, World, settle};
 

@@ -1,0 +1,55 @@
+//! Files that parted from another: restored from a backup, or copied and made a site of their own.
+//!
+//! What waited in the journal then both have folded, or will.
+
+use crate::meta;
+use crate::{Error, Result};
+use rusqlite::Connection;
+use synqlite_wire::{Hlc, SiteId};
+
+/// Entry of the metadata: a line for each time.
+const PARTED: &str = "parted";
+
+/// When this file became another site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parted {
+    /// The site that it was.
+    pub site: SiteId,
+    /// The last point of its line.
+    pub clock: Hlc,
+    /// What waited then is stamped earlier.
+    pub before: Hlc,
+    /// Of the others on that line this much has been looked at.
+    pub heard: Hlc,
+}
+
+/// Takes note that this file becomes another site.
+pub fn note(conn: &Connection, site: SiteId, clock: Hlc, now_ms: i64) -> Result<()> {
+    let mut all = self::all(conn)?;
+    let before = Hlc::at_ms(now_ms.saturating_add(1));
+    all.push(Parted { site, clock, before, heard: Hlc::ZERO });
+    keep(conn, &all)
+}
+
+/// The times that are remembered.
+pub fn all(conn: &Connection) -> Result<Vec<Parted>> {
+    let text: String = meta::get(conn, PARTED)?.unwrap_or_default();
+    let damaged = || Error::Damaged(format!("entry `{PARTED}`: {text}"));
+    text.lines().map(|line| read(line).ok_or_else(damaged)).collect()
+}
+
+fn read(line: &str) -> Option<Parted> {
+    let mut words = line.split(' ');
+    let site = words.next()?.parse().ok()?;
+    let mut clock = || words.next()?.parse().ok().map(Hlc);
+    Some(Parted { site, clock: clock()?, before: clock()?, heard: clock()? })
+}
+
+/// Remembers these.
+pub fn keep(conn: &Connection, all: &[Parted]) -> Result<()> {
+    if all.is_empty() {
+        return meta::unset(conn, PARTED);
+    }
+    let line = |p: &Parted| format!("{} {} {} {}", p.site, p.clock.0, p.before.0, p.heard.0);
+    meta::set(conn, PARTED, all.iter().map(line).collect::<Vec<_>>().join("\n"))
+}

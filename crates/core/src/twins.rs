@@ -1,0 +1,256 @@
+//! One insert that two sites have folded is one row (R-TWIN).
+//!
+//! What waits in the journal of a file when it is copied is folded by the file that goes on, and by the copy: by
+//! a backup that is restored, or a file that is made a site of its own. Of a row that SQLite numbers that makes
+//! two, *twins*. Both were stamped with the millisecond of one write, at a clock that nothing had passed, on
+//! lines that part before; no two inserts are like that. So once the other site's twin has come, this one gives
+//! up its own: what was written to it since, and what refers to it, goes over. That is an ordinary write of
+//! this site, and all others follow.
+//!
+//! Where that cannot be done in full both rows stay: of a row that counts, or to which a table refers that is
+//! not replicated, and where each site numbers its rows (R-OWN).
+
+mod find;
+
+use crate::Result;
+use crate::line::parted;
+use crate::merge::{self, Merged, MergedRows};
+use crate::referring::{Referrer, Referring};
+use crate::refs::Lookup;
+use crate::rewrite::{self, Fate, Put, Rewrite};
+use crate::state::{self, GroupState, Stored};
+use crate::work::Work;
+use find::{Twin, cells};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use synqlite_wire::key::{KeyPart, decode, encode};
+use synqlite_wire::{Count, Rid, Value};
+
+/// Gives up the twins of rows that have come, once a merge has shown these.
+pub(crate) fn unite(work: &mut Work<'_>, merged: &mut Merged) -> Result<()> {
+    let all = parted::all(work.conn)?;
+    let (mut heirs, mut left) = (Heirs::default(), Vec::new());
+    for mut parted in all.iter().copied() {
+        let (twins, done) = find::twins(work, &mut parted)?;
+        for twin in twins {
+            heirs.insert(twin);
+        }
+        left.extend((!done).then_some(parted));
+    }
+    if left != all {
+        parted::keep(work.conn, &left)?;
+    }
+    let steps = plan(work, heirs)?;
+    if steps.is_empty() {
+        return Ok(());
+    }
+    rewrite::write(work, steps.iter().map(|((table, _), step)| step.of(*table)))?;
+    merge::standing(work.lookup(), &mut merged.decisions)?;
+    for ((table, _), _) in steps.iter().filter(|(_, step)| step.fate == Fate::Goes) {
+        let gone = MergedRows { deleted: 1, ..MergedRows::default() };
+        merged.count(&work.catalog.tables[*table].table.name, gone);
+    }
+    Ok(())
+}
+
+/// Twins.
+#[derive(Default)]
+struct Heirs {
+    /// By the table and identity of ours.
+    rows: BTreeMap<(usize, Rid), Twin>,
+    /// Theirs by ours, of those that births name: births are numbered through all tables of a site.
+    births: HashMap<Rid, Rid>,
+}
+
+impl Heirs {
+    /// Whether it is new.
+    fn insert(&mut self, twin: Twin) -> bool {
+        if let Rid::Birth { .. } = twin.ours.rid {
+            self.births.insert(twin.ours.rid.clone(), twin.theirs.rid.clone());
+        }
+        self.rows.insert((twin.table, twin.ours.rid.clone()), twin).is_none()
+    }
+
+    fn remove(&mut self, row: &(usize, Rid)) {
+        self.rows.remove(row);
+        self.births.remove(&row.1);
+    }
+
+    fn has(&self, table: usize, stored: &Stored) -> bool {
+        self.rows.contains_key(&(table, stored.rid.clone()))
+    }
+
+    /// What a row is called whose name has twins of ours in it, once these are gone.
+    fn heir(&self, rid: &Rid) -> Rid {
+        let Rid::Key { key, generation } = rid else {
+            return self.births.get(rid).unwrap_or(rid).clone();
+        };
+        let Some(mut parts) = decode(key) else { return rid.clone() };
+        for part in &mut parts {
+            if let KeyPart::Row(row) = part {
+                *row = self.heir(row);
+            }
+        }
+        Rid::Key { key: encode(&parts), generation: *generation }
+    }
+}
+
+/// What becomes of a row.
+struct Step {
+    stored: Stored,
+    fate: Fate,
+    puts: BTreeMap<usize, Put>,
+}
+
+impl Step {
+    fn of(&self, table: usize) -> Rewrite<'_> {
+        let Step { stored, fate, puts } = self;
+        Rewrite { table, stored, fate: *fate, puts }
+    }
+
+    fn stays(stored: &Stored) -> Step {
+        Step { stored: stored.clone(), fate: Fate::Stays, puts: BTreeMap::new() }
+    }
+}
+
+/// What is to be written, by table and identity.
+fn plan(work: &Work<'_>, mut heirs: Heirs) -> Result<BTreeMap<(usize, Rid), Step>> {
+    let (lookup, referring) = (work.lookup(), Referring::new(work.conn));
+    let mut asked: Vec<(usize, Rid)> = heirs.rows.keys().cloned().collect();
+    let mut referrers: BTreeMap<(usize, Rid), Vec<Referrer>> = BTreeMap::new();
+    while let Some(row) = asked.pop() {
+        let twin = &heirs.rows[&row];
+        let shown = shown(work, twin)?;
+        let of = (twin.table, &twin.ours.rid);
+        let found = referring.rows(lookup, of, shown.as_deref())?;
+        for (child, _, stored) in &found {
+            if let Some(theirs) = named_by(work, *child, stored, &heirs)? {
+                let twin = Twin { table: *child, ours: stored.clone(), theirs };
+                if heirs.insert(twin) {
+                    asked.push((*child, stored.rid.clone()));
+                }
+            }
+        }
+        referrers.insert(row, found);
+    }
+    loop {
+        let mut stay = Vec::new();
+        for (row, twin) in &heirs.rows {
+            if !may_go(work, &referring, twin, &referrers[row], &heirs)? {
+                stay.push(row.clone());
+            }
+        }
+        if stay.is_empty() {
+            break;
+        }
+        stay.iter().for_each(|row| heirs.remove(row));
+    }
+    let mut steps = BTreeMap::new();
+    for (row, twin) in &heirs.rows {
+        let gone = Step { fate: Fate::Goes, ..Step::stays(&twin.ours) };
+        steps.insert(row.clone(), gone);
+        pass_on(lookup, twin, &heirs, &mut steps)?;
+        for (child, f, stored) in &referrers[row] {
+            if !heirs.has(*child, stored) {
+                refer(lookup, (*child, *f, stored), twin, &mut steps)?;
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// The row that is the same as a child of ours, where its key names the row to which it refers.
+fn named_by(
+    work: &Work<'_>,
+    table: usize,
+    stored: &Stored,
+    heirs: &Heirs,
+) -> Result<Option<Stored>> {
+    let Work { conn, meta, catalog, .. } = work;
+    let rid = heirs.heir(&stored.rid);
+    match stored.rid {
+        Rid::Key { .. } if rid != stored.rid => state::of(conn, meta, &catalog.tables[table], &rid),
+        _ => Ok(None),
+    }
+}
+
+/// Whether ours can be given up, with all that there is to it.
+fn may_go<'a>(
+    work: &'a Work<'_>,
+    referring: &Referring<'a>,
+    twin: &Twin,
+    referrers: &[Referrer],
+    heirs: &Heirs,
+) -> Result<bool> {
+    let Twin { table, ours, theirs } = twin;
+    let t = &work.catalog.tables[*table];
+    let groups = || ours.state.groups.iter().zip(&theirs.state.groups);
+    let counted = |stored: &[Count]| stored.iter().map(|count| count.stamp.hlc).collect::<Vec<_>>();
+    if heirs.heir(&ours.rid) != theirs.rid
+        || groups().any(|(ours, theirs)| counted(&ours.counts) != counted(&theirs.counts))
+        || referring.local(&work.catalog, t, shown(work, twin)?.as_deref())?.is_some()
+    {
+        return Ok(false);
+    }
+    let kept =
+        |(child, _, stored): &Referrer| !heirs.has(*child, stored) && stored.state.header.alive();
+    let alive = theirs.state.header.alive();
+    Ok(alive || !groups().any(|(ours, theirs)| later(ours, theirs)) && !referrers.iter().any(kept))
+}
+
+/// Whether a register of ours was written after that of theirs; not by a number that was pinned (R-PIN).
+fn later(ours: &GroupState, theirs: &GroupState) -> bool {
+    ours.stamp.hlc > theirs.stamp.hlc && !ours.pinned
+}
+
+/// What ours shows.
+fn shown(work: &Work<'_>, Twin { table, ours, .. }: &Twin) -> Result<Option<Vec<Value>>> {
+    let t = &work.catalog.tables[*table];
+    ours.loc.as_ref().map(|loc| state::shown(work.conn, t, loc)).transpose()
+}
+
+/// What was written to ours since goes to theirs.
+fn pass_on(
+    lookup: Lookup<'_>,
+    twin: &Twin,
+    heirs: &Heirs,
+    steps: &mut BTreeMap<(usize, Rid), Step>,
+) -> Result<()> {
+    let Twin { table, ours, theirs } = twin;
+    let t = &lookup.catalog.tables[*table];
+    let of = |g: &usize| later(&ours.state.groups[*g], &theirs.state.groups[*g]);
+    let written: Vec<usize> = (0..t.table.groups.len()).filter(of).collect();
+    if written.is_empty() {
+        return Ok(());
+    }
+    let (new, old) = (cells(lookup, t, ours)?, cells(lookup, t, theirs)?);
+    let step = steps.entry((*table, theirs.rid.clone())).or_insert_with(|| Step::stays(theirs));
+    for g in written {
+        let mut cell = new[g].clone();
+        for rid in cell.refs.iter_mut().flatten() {
+            *rid = heirs.heir(rid);
+        }
+        step.puts.insert(g, Put::Cell { old: old[g].clone(), new: cell });
+    }
+    Ok(())
+}
+
+/// What refers to ours refers to theirs.
+fn refer(
+    lookup: Lookup<'_>,
+    (child, f, stored): (usize, usize, &Stored),
+    twin: &Twin,
+    steps: &mut BTreeMap<(usize, Rid), Step>,
+) -> Result<()> {
+    let c = &lookup.catalog.tables[child];
+    let Some((g, at)) = c.table.place_of_key(f) else { return Ok(()) };
+    let step = steps.entry((child, stored.rid.clone())).or_insert_with(|| Step::stays(stored));
+    if let Entry::Vacant(vacant) = step.puts.entry(g) {
+        let old = cells(lookup, c, stored)?[g].clone();
+        vacant.insert(Put::Cell { new: old.clone(), old });
+    }
+    if let Some(Put::Cell { new, .. }) = step.puts.get_mut(&g) {
+        new.refs[at] = Some(twin.theirs.rid.clone());
+    }
+    Ok(())
+}

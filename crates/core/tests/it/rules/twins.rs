@@ -1,0 +1,174 @@
+//! What waited in the journal of a file that was copied is one write, though two sites have folded it (R-TWIN).
+
+use crate::forks::{Lab, meet, same};
+use crate::site::{Site, World};
+use std::sync::Arc;
+use synqlite_core::{InitOptions, Replica, System};
+
+const TABLES: &str = "CREATE TABLE o(id INTEGER PRIMARY KEY, s, n DEFAULT 0, u UNIQUE); \
+    CREATE TABLE h(s, o REFERENCES o(id)); \
+    CREATE TABLE c(id INTEGER PRIMARY KEY, o INTEGER NOT NULL REFERENCES o(id) ON DELETE CASCADE, s); \
+    CREATE TABLE l(o INTEGER REFERENCES o(id) ON DELETE CASCADE, k TEXT, s, PRIMARY KEY(o, k)); \
+    INSERT INTO o(id, s) VALUES(1, 'one');";
+const WAITS: &str = "INSERT INTO o(id, s, u) VALUES(10, 'ten', 'u10'), (11, 'eleven', 'u11'); \
+    INSERT INTO c VALUES(1, 10, 'of ten'); INSERT INTO h VALUES('h', 11), ('h', 11); INSERT INTO l VALUES(10, 'x', 'lx')";
+const SHOWN: [&str; 4] = [
+    "SELECT id, s, n, u FROM o ORDER BY 1",
+    "SELECT * FROM c ORDER BY 1",
+    "SELECT * FROM h ORDER BY 1, 2",
+    "SELECT * FROM l ORDER BY 1, 2",
+];
+
+/// Two sites, and the second's file with something in its journal.
+fn waiting(tables: &str, waits: &str) -> (Lab, Site, Site, Vec<u8>) {
+    let world = World::new();
+    let mut a = world.init("a", tables);
+    let lab = Lab { world };
+    let mut b = lab.clone_of(&mut a, "b");
+    meet(&mut [&mut a, &mut b]);
+    b.run(waits);
+    let backup = lab.backup("b");
+    (lab, a, b, backup)
+}
+
+fn shown(site: &Site) -> Vec<Vec<String>> {
+    SHOWN.iter().map(|sql| site.rows(sql)).collect()
+}
+
+fn agree(sites: &mut [&mut Site]) {
+    meet(sites);
+    same(sites, &["o", "c", "h", "l"]);
+    for site in sites {
+        assert!(site.replica.conflicts().unwrap().is_empty());
+    }
+}
+
+/// How the file goes on that has the backup: in its place, with what waited folded by itself or not, or as another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum How {
+    Restored,
+    Folded,
+    Copied,
+}
+
+fn go_on(lab: &Lab, b: Site, backup: &[u8], how: How) -> Site {
+    match how {
+        How::Restored => lab.restore(b, "b", backup),
+        How::Folded => {
+            let mut b = lab.restore(b, "b", backup);
+            b.replica.fold().unwrap();
+            b
+        }
+        How::Copied => {
+            std::fs::write(lab.world.path("moved"), backup).unwrap();
+            let options = InitOptions { new_site: true, ..InitOptions::default() };
+            Replica::init(&lab.world.path("moved"), &options, Arc::new(System)).unwrap();
+            lab.world.open("moved")
+        }
+    }
+}
+
+#[test]
+fn r_twin_what_waited_is_there_once() {
+    for how in [How::Restored, How::Folded, How::Copied] {
+        let (lab, mut a, mut b, backup) = waiting(TABLES, WAITS);
+        a.pull(&mut b);
+        let want = shown(&a);
+        let mut b = go_on(&lab, b, &backup, how);
+        b.pull(&mut a);
+        assert_eq!(shown(&b), want, "{how:?}");
+        agree(&mut [&mut a, &mut b]);
+        assert_eq!(shown(&a), want, "{how:?}");
+    }
+}
+
+/// What both wrote since stands, and so does what refers to the rows.
+#[test]
+fn r_twin_what_was_written_since_goes_over() {
+    for how in [How::Restored, How::Folded, How::Copied] {
+        let (lab, mut a, mut b, backup) = waiting(TABLES, WAITS);
+        b.run("UPDATE o SET n = 7 WHERE id = 10; INSERT INTO o(id, s) VALUES(12, 'lost')");
+        a.pull(&mut b);
+        let mut b = go_on(&lab, b, &backup, how);
+        b.run("UPDATE o SET s = 'since' WHERE id = 10; INSERT INTO c VALUES(2, 10, 'later'), (3, 11, 'later')");
+        b.run("INSERT INTO l VALUES(10, 'y', 'ly'); UPDATE l SET s = 'written' WHERE k = 'x'");
+        b.run("INSERT INTO o(id, s) VALUES(12, 'new')");
+        let mut c = lab.clone_of(&mut b, "c");
+        b.pull(&mut a);
+        agree(&mut [&mut a, &mut b, &mut c]);
+        let want = [
+            "1|one|0|NULL",
+            "10|since|7|u10",
+            "11|eleven|0|u11",
+            "12|lost|0|NULL",
+            "13|new|0|NULL",
+        ];
+        for site in [&a, &b, &c] {
+            assert_eq!(site.rows(SHOWN[0]), want, "{how:?}");
+            assert_eq!(site.rows(SHOWN[1]), ["1|10|of ten", "2|10|later", "3|11|later"], "{how:?}");
+            assert_eq!(site.rows(SHOWN[2]), ["h|11", "h|11"], "{how:?}");
+            assert_eq!(site.rows(SHOWN[3]), ["10|x|written", "10|y|ly"], "{how:?}");
+        }
+    }
+}
+
+/// A row that the other has deleted goes, unless something was written to it or refers to it now.
+#[test]
+fn r_twin_what_was_deleted_stays_deleted() {
+    for (since, stays) in [
+        ("SELECT 1", false),
+        ("UPDATE o SET s = 'kept' WHERE id = 11", true),
+        ("INSERT INTO c VALUES(5, 11, 'kept')", true),
+    ] {
+        let (lab, mut a, mut b, backup) = waiting(TABLES, WAITS);
+        b.replica.fold().unwrap();
+        b.run("DELETE FROM h; DELETE FROM o WHERE id = 11");
+        a.pull(&mut b);
+        let mut b = go_on(&lab, b, &backup, How::Restored);
+        b.run("DELETE FROM h");
+        b.run(since);
+        b.pull(&mut a);
+        agree(&mut [&mut a, &mut b]);
+        assert_eq!(
+            a.row("SELECT count(*) FROM o WHERE u = 'u11'"),
+            u8::from(stays).to_string(),
+            "{since}"
+        );
+    }
+}
+
+/// Rows that only look like each other are none.
+#[test]
+fn r_twin_other_rows_stay_two() {
+    let tables = "CREATE TABLE o(id INTEGER PRIMARY KEY, s); CREATE TABLE n(id INTEGER PRIMARY KEY, n INTEGER DEFAULT 0);";
+    let (lab, mut a, mut b, backup) = waiting(tables, "INSERT INTO n VALUES(5, 5)");
+    b.run("INSERT INTO o VALUES(1, 'same')");
+    a.pull(&mut b);
+    let mut b = lab.restore(b, "b", &backup);
+    b.run("INSERT INTO o VALUES(1, 'same')");
+    b.pull(&mut a);
+    meet(&mut [&mut a, &mut b]);
+    same(&mut [&mut a, &mut b], &["o", "n"]);
+    assert_eq!(a.rows("SELECT * FROM o"), ["1|same", "2|same"]);
+    assert_eq!(a.rows("SELECT * FROM n"), ["5|5"]);
+}
+
+/// A row that counts stays where both counted, and so does one to which a table refers that is not replicated.
+#[test]
+fn r_twin_what_cannot_go_in_full_stays() {
+    let tables = "CREATE TABLE o(id INTEGER PRIMARY KEY, s, n INTEGER DEFAULT 0); CREATE TABLE mine(o REFERENCES o(id))";
+    let world = World::new();
+    let mut a = world.init_with("a", tables, &[("o.n", "counter"), ("local_tables", "mine")]);
+    let lab = Lab { world };
+    let mut b = lab.clone_of(&mut a, "b");
+    b.run("INSERT INTO o VALUES(1, 'counts', 5), (2, 'local', 5), (3, 'goes', 5)");
+    let backup = lab.backup("b");
+    a.pull(&mut b);
+    let mut b = lab.restore(b, "b", &backup);
+    b.run("UPDATE o SET n = n + 1 WHERE id = 1; INSERT INTO mine VALUES(2)");
+    b.pull(&mut a);
+    meet(&mut [&mut a, &mut b]);
+    same(&mut [&mut a, &mut b], &["o"]);
+    let want = ["counts|5", "counts|6", "goes|5", "local|5", "local|5"];
+    assert_eq!(a.rows("SELECT s, n FROM o ORDER BY 1, 2"), want);
+}
