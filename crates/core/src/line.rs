@@ -95,16 +95,20 @@ pub fn forks(conn: &Connection, meta: &Meta, root: SiteId) -> Result<bool> {
     Ok(conn.prepare_cached("SELECT 1 FROM synqlite_site WHERE root = ?1")?.exists([no])?)
 }
 
-/// All that is known of the lines that began with `root`.
-pub fn family(conn: &Connection, meta: &Meta, root: SiteId) -> Result<Lines> {
-    let Some(no) = meta.known_number(root) else { return Ok(Lines::new()) };
+/// The site whose line began with `root`, and those that are branches of it.
+pub fn members(conn: &Connection, meta: &Meta, root: SiteId) -> Result<Vec<SiteId>> {
+    let Some(no) = meta.known_number(root) else { return Ok(vec![]) };
     let sql = "SELECT no FROM synqlite_site WHERE no = ?1 OR root = ?1";
     let mut statement = conn.prepare_cached(sql)?;
     let numbers: Vec<u32> =
         statement.query_map([no], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    numbers.into_iter().map(|no| meta.site_of(no)).collect()
+}
+
+/// All that is known of the lines that began with `root`.
+pub fn family(conn: &Connection, meta: &Meta, root: SiteId) -> Result<Lines> {
     let mut lines = Lines::new();
-    for no in numbers {
-        let site = meta.site_of(no)?;
+    for site in members(conn, meta, root)? {
         let line = between(conn, meta, site, Hlc::ZERO, Hlc(i64::MAX))?;
         lines.extend(line.map(|line| (site, line)));
     }

@@ -22,7 +22,7 @@ use crate::state::{self, GroupState, Stored};
 use crate::work::Work;
 use find::{Twin, cells};
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use synqlite_wire::key::{KeyPart, decode, encode};
 use synqlite_wire::{Count, Rid, Value};
 
@@ -40,15 +40,49 @@ pub(crate) fn unite(work: &mut Work<'_>, merged: &mut Merged) -> Result<()> {
     if left != all {
         parted::keep(work.conn, &left)?;
     }
-    let steps = plan(work, heirs)?;
+    let steps = plan(work, &mut heirs)?;
     if steps.is_empty() {
         return Ok(());
     }
     rewrite::write(work, steps.iter().map(|((table, _), step)| step.of(*table)))?;
     merge::standing(work.lookup(), &mut merged.decisions)?;
-    for ((table, _), _) in steps.iter().filter(|(_, step)| step.fate == Fate::Goes) {
-        let gone = MergedRows { deleted: 1, ..MergedRows::default() };
-        merged.count(&work.catalog.tables[*table].table.name, gone);
+    count(work, &heirs, &steps, merged)
+}
+
+/// Counts what rows show now, as if the twins had been one from the start.
+fn count(
+    work: &Work<'_>,
+    heirs: &Heirs,
+    steps: &BTreeMap<(usize, Rid), Step>,
+    merged: &mut Merged,
+) -> Result<()> {
+    let Work { conn, meta, catalog, .. } = work;
+    let (mut gone, mut back) = (MergedRows::default(), MergedRows::default());
+    (gone.deleted, back.inserted) = (1, 1);
+    let is_shown = |table: usize, rid: &Rid| -> Result<bool> {
+        let now = state::of(conn, meta, &catalog.tables[table], rid)?;
+        Ok(now.is_some_and(|stored| stored.loc.is_some()))
+    };
+    for Twin { table, ours, theirs } in heirs.rows.values() {
+        let name = &catalog.tables[*table].table.name;
+        if theirs.loc.is_some() {
+            merged.uncount(name, |rows| &mut rows.inserted);
+        }
+        match (ours.loc.is_some(), is_shown(*table, &theirs.rid)?) {
+            (true, false) => merged.count(name, gone),
+            (false, true) => drop(merged.uncount(name, |rows| &mut rows.deleted)),
+            _ => {}
+        }
+    }
+    let of_twins: HashSet<&Rid> = heirs.rows.values().map(|twin| &twin.theirs.rid).collect();
+    let referring = |(row, step): &(&(usize, Rid), &Step)| {
+        step.fate == Fate::Stays && step.stored.loc.is_none() && !of_twins.contains(&row.1)
+    };
+    for ((table, rid), _) in steps.iter().filter(referring) {
+        let name = &catalog.tables[*table].table.name;
+        if is_shown(*table, rid)? && !merged.uncount(name, |rows| &mut rows.deleted) {
+            merged.count(name, back);
+        }
     }
     Ok(())
 }
@@ -114,7 +148,7 @@ impl Step {
 }
 
 /// What is to be written, by table and identity.
-fn plan(work: &Work<'_>, mut heirs: Heirs) -> Result<BTreeMap<(usize, Rid), Step>> {
+fn plan(work: &Work<'_>, heirs: &mut Heirs) -> Result<BTreeMap<(usize, Rid), Step>> {
     let (lookup, referring) = (work.lookup(), Referring::new(work.conn));
     let mut asked: Vec<(usize, Rid)> = heirs.rows.keys().cloned().collect();
     let mut referrers: BTreeMap<(usize, Rid), Vec<Referrer>> = BTreeMap::new();
@@ -124,7 +158,7 @@ fn plan(work: &Work<'_>, mut heirs: Heirs) -> Result<BTreeMap<(usize, Rid), Step
         let of = (twin.table, &twin.ours.rid);
         let found = referring.rows(lookup, of, shown.as_deref())?;
         for (child, _, stored) in &found {
-            if let Some(theirs) = named_by(work, *child, stored, &heirs)? {
+            if let Some(theirs) = named_by(work, *child, stored, heirs)? {
                 let twin = Twin { table: *child, ours: stored.clone(), theirs };
                 if heirs.insert(twin) {
                     asked.push((*child, stored.rid.clone()));
@@ -136,7 +170,7 @@ fn plan(work: &Work<'_>, mut heirs: Heirs) -> Result<BTreeMap<(usize, Rid), Step
     loop {
         let mut stay = Vec::new();
         for (row, twin) in &heirs.rows {
-            if !may_go(work, &referring, twin, &referrers[row], &heirs)? {
+            if !may_go(work, &referring, twin, &referrers[row], heirs)? {
                 stay.push(row.clone());
             }
         }
@@ -149,7 +183,7 @@ fn plan(work: &Work<'_>, mut heirs: Heirs) -> Result<BTreeMap<(usize, Rid), Step
     for (row, twin) in &heirs.rows {
         let gone = Step { fate: Fate::Goes, ..Step::stays(&twin.ours) };
         steps.insert(row.clone(), gone);
-        pass_on(lookup, twin, &heirs, &mut steps)?;
+        pass_on(lookup, twin, heirs, &mut steps)?;
         for (child, f, stored) in &referrers[row] {
             if !heirs.has(*child, stored) {
                 refer(lookup, (*child, *f, stored), twin, &mut steps)?;

@@ -19,15 +19,15 @@ pub struct Parted {
     pub clock: Hlc,
     /// What waited then is stamped earlier.
     pub before: Hlc,
-    /// Of the others on that line this much has been looked at.
-    pub heard: Hlc,
+    /// How much of that line and its branches has been looked at: the sum of their clocks.
+    pub heard: i64,
 }
 
 /// Takes note that this file becomes another site.
 pub fn note(conn: &Connection, site: SiteId, clock: Hlc, now_ms: i64) -> Result<()> {
     let mut all = self::all(conn)?;
     let before = Hlc::at_ms(now_ms.saturating_add(1));
-    all.push(Parted { site, clock, before, heard: Hlc::ZERO });
+    all.push(Parted { site, clock, before, heard: 0 });
     keep(conn, &all)
 }
 
@@ -41,8 +41,8 @@ pub fn all(conn: &Connection) -> Result<Vec<Parted>> {
 fn read(line: &str) -> Option<Parted> {
     let mut words = line.split(' ');
     let site = words.next()?.parse().ok()?;
-    let mut clock = || words.next()?.parse().ok().map(Hlc);
-    Some(Parted { site, clock: clock()?, before: clock()?, heard: clock()? })
+    let mut number = || words.next()?.parse().ok();
+    Some(Parted { site, clock: Hlc(number()?), before: Hlc(number()?), heard: number()? })
 }
 
 /// Remembers these.
@@ -50,6 +50,6 @@ pub fn keep(conn: &Connection, all: &[Parted]) -> Result<()> {
     if all.is_empty() {
         return meta::unset(conn, PARTED);
     }
-    let line = |p: &Parted| format!("{} {} {} {}", p.site, p.clock.0, p.before.0, p.heard.0);
+    let line = |p: &Parted| format!("{} {} {} {}", p.site, p.clock.0, p.before.0, p.heard);
     meta::set(conn, PARTED, all.iter().map(line).collect::<Vec<_>>().join("\n"))
 }

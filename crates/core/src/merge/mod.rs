@@ -158,6 +158,17 @@ impl Merged {
         of.updated += updated;
         of.deleted += deleted;
     }
+
+    /// Takes a row off the counts that came or went only on the way. Whether one was counted.
+    pub(crate) fn uncount(&mut self, table: &str, what: fn(&mut MergedRows) -> &mut u64) -> bool {
+        let Some(of) = self.tables.get_mut(table) else { return false };
+        let (before, counted) = (*of, *what(of) > 0);
+        *what(of) -= u64::from(counted);
+        self.inserted -= before.inserted - of.inserted;
+        self.updated -= before.updated - of.updated;
+        self.deleted -= before.deleted - of.deleted;
+        counted
+    }
 }
 
 /// A disagreement and how it was decided.

@@ -2,9 +2,9 @@
 
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
+use crate::line;
 use crate::line::parted::Parted;
 use crate::line::tree::Tree;
-use crate::line::{self};
 use crate::refs::Lookup;
 use crate::schema::Identity;
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
@@ -34,9 +34,8 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(work: &Work<'_>, parted: &Parted) -> Result<Lines> {
+    fn of(work: &Work<'_>, root: SiteId, parted: &Parted) -> Result<Lines> {
         let Work { conn, meta, .. } = work;
-        let (root, _) = line::origin(conn, meta, parted.site)?;
         let family = line::family(conn, meta, root)?;
         let way = Tree::new(root, &family).way(parted.clock);
         let own: BTreeMap<SiteId, u64> =
@@ -67,11 +66,16 @@ impl Lines {
 
 /// Twins that have come since `parted` was last looked at, and whether no others can.
 pub(super) fn twins(work: &Work<'_>, parted: &mut Parted) -> Result<(Vec<Twin>, bool)> {
-    let lines = Lines::of(work, parted)?;
-    if lines.heard <= parted.heard {
+    let Work { conn, meta, .. } = work;
+    let (root, _) = line::origin(conn, meta, parted.site)?;
+    let clocks = line::members(conn, meta, root)?.into_iter().map(|site| meta.seen.get(site).0);
+    let heard = clocks.fold(0, i64::wrapping_add);
+    // A line may be long, and mostly nothing is new of this one.
+    if heard == parted.heard {
         return Ok((vec![], false));
     }
-    parted.heard = lines.heard;
+    parted.heard = heard;
+    let lines = Lines::of(work, root, parted)?;
     let (mut found, mut latest) = (Vec::new(), Hlc::ZERO);
     for (table, t) in work.catalog.tables.iter().enumerate() {
         if t.table.identity != Identity::Birth || t.table.own_number().is_some() {
@@ -96,7 +100,7 @@ pub(super) fn twins(work: &Work<'_>, parted: &mut Parted) -> Result<(Vec<Twin>, 
             }
         }
     }
-    Ok((found, lines.heard >= latest))
+    Ok((found, lines.heard > Hlc::ZERO && lines.heard >= latest))
 }
 
 fn clock(stored: &Stored) -> Hlc {
