@@ -318,10 +318,11 @@ impl Pairing<'_> {
             }
             let Some(key) = lookup.key_rid(t, &row)? else { continue };
             let rid = Rid::Key { key, generation: 0 };
-            let known = state::of(lookup.conn, lookup.meta, t, &rid)?;
-            let was =
-                known.filter(|known| state::keeps_its_key(t, known)).and_then(|known| known.loc);
-            let Some(Loc::Row(was)) = was else { continue };
+            let Some(known) = state::of(lookup.conn, lookup.meta, t, &rid)? else { continue };
+            let Some(Loc::Row(was)) = known.loc else { continue };
+            if !state::keeps_its_key(t, &known) && !self.had_key(lookup.conn, was, &row)? {
+                continue;
+            }
             // Its key may have become another's since, as entries tell.
             let written = self.before.written(t, was);
             let stayed = !t.table.primary_key.iter().any(|c| written.contains(c));
@@ -330,6 +331,15 @@ impl Pairing<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the row that was there showed the primary key of this one, as far as its sum tells: of a row that was
+    /// inserted again all columns were written since it got its name.
+    fn had_key(&self, conn: &Connection, was: i64, row: &[Value]) -> Result<bool> {
+        let Found { t, sums, .. } = *self.found;
+        let compared = sums.compare(conn, t, &Loc::Row(was), row, &BTreeSet::new())?;
+        let another = |c: &usize| compared.as_ref().is_none_or(|found| found.touched.contains(c));
+        Ok(!t.table.primary_key.iter().any(another))
     }
 
     /// Pairs rows with those whose rowids they still show, in a column that was the rowid.

@@ -197,6 +197,40 @@ fn replacing_a_row_is_a_change_of_its_counters() {
     assert_eq!(both(&mut a, &mut b, "SELECT * FROM t"), "2|a|19");
 }
 
+/// Also where nobody noted it, of a row that another site has replaced before.
+#[test]
+fn replacing_a_row_of_a_rebuilt_table_is_a_change_of_its_counters() {
+    let columns = "k TEXT, j INTEGER, n INTEGER DEFAULT 0, note";
+    let sql = format!(
+        "CREATE TABLE t({columns}, PRIMARY KEY(k, j)); INSERT INTO t VALUES('k', 1, 0, '')"
+    );
+    let world = World::new();
+    let (mut a, mut b) = pair(&world, &sql, &["t.n"]);
+    a.run("UPDATE t SET n = n + 1");
+    a.pull(&mut b);
+    b.pull(&mut a);
+    let mut c = world.clone_site(&mut a, "c");
+    let replace = |site: &Site, by: i32| {
+        site.run(&format!("REPLACE INTO t(k, j, n, note) SELECT k, j, n + {by}, 'saved' FROM t"));
+    };
+    replace(&b, 10);
+    c.pull(&mut b);
+    replace(&a, 100);
+    a.replica.fold().unwrap();
+    c.run(&format!(
+        "BEGIN; CREATE TABLE old AS SELECT * FROM t; DROP TABLE t; CREATE TABLE t({columns}, y, PRIMARY KEY(k, j)); \
+         INSERT INTO t SELECT *, NULL FROM old; DROP TABLE old; COMMIT"
+    ));
+    replace(&c, 1000);
+    for _ in 0..2 {
+        settle(&mut a, &mut b);
+        settle(&mut b, &mut c);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.row("SELECT n FROM t"), "1111");
+    }
+}
+
 #[test]
 fn a_counter_in_a_row_that_others_refer_to() {
     let world = World::new();
