@@ -11,10 +11,15 @@ use crate::gaps::{Gaps, Wanted};
 use crate::inbox::{self, At, Front, Spool, Spooled, Staged};
 use crate::journal;
 use crate::merge::{self, Births, Merged};
+use crate::meta::Meta;
 use crate::progress::{Phase, Step};
+use crate::refs::Lookup;
 use crate::replica::Replica;
+use crate::track::Loaded;
+use crate::twins::Twins;
 use crate::work::Work;
-use crate::{Error, Result, line, migrate, parts, twins};
+use crate::{Error, Result, line, migrate, parts};
+use rusqlite::Connection;
 use synqlite_wire::Delta;
 
 /// A slice takes about so many milliseconds, of its transaction's 100.
@@ -163,10 +168,31 @@ impl Replica {
                 }
             }
         }
+        if arrival.is_some() {
+            self.unite_twins(&mut merged)?;
+        }
         if !merged.decisions.is_empty() {
             self.write(|work| merge::standing(work.lookup(), &mut merged.decisions))?;
         }
         Ok(merged)
+    }
+
+    /// Unites what other slices have brought with what it is the same as (R-TWIN).
+    fn unite_twins(&mut self, merged: &mut Merged) -> Result<()> {
+        let find = |conn: &Connection, meta: &Meta, loaded: &Loaded| {
+            Twins::find(Lookup { conn, meta, catalog: &loaded.catalog })
+        };
+        let Some(mut twins) = self.read(find)? else { return Ok(()) };
+        let mut pace = Pace::new();
+        loop {
+            let (since, many) = (self.env.now_ms(), pace.rows.min(twins.len()));
+            if self.write(|work| twins.unite(work, many, merged))? {
+                return Ok(());
+            }
+            let took = (self.env.now_ms() - since).max(1);
+            pace.took(many, took);
+            self.env.rest(took.min(REST_MS));
+        }
     }
 }
 
@@ -243,9 +269,7 @@ fn slice(
         return Ok(Some((work.end_slice(merge)?, next)));
     }
     inbox::end(conn, at)?;
-    let mut merged = work.end_merge(merge)?;
-    twins::unite(work, &mut merged)?;
-    Ok(Some((merged, next)))
+    Ok(Some((work.end_merge(merge)?, next)))
 }
 
 impl Front {

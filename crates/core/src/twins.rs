@@ -7,46 +7,107 @@
 //! up its own: what was written to it since, and what refers to it, goes over. That is an ordinary write of
 //! this site, and all others follow.
 //!
-//! Where that cannot be done in full both rows stay: of a row that counts, or to which a table refers that is
-//! not replicated, and where each site numbers its rows (R-OWN).
+//! Where that cannot be done in full both rows stay: of a row that counts, and where each site numbers its rows
+//! (R-OWN).
 
 mod find;
 
 use crate::Result;
-use crate::line::parted;
+use crate::line::parted::{self, Parted};
 use crate::merge::{self, Merged, MergedRows};
 use crate::referring::{Referrer, Referring};
 use crate::refs::Lookup;
 use crate::rewrite::{self, Fate, Put, Rewrite};
 use crate::state::{self, GroupState, Stored};
 use crate::work::Work;
-use find::{Twin, cells};
+use find::{Names, cells};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use synqlite_wire::key::{KeyPart, decode, encode};
 use synqlite_wire::{Count, Rid, Value};
 
-/// Gives up the twins of rows that have come, once a merge has shown these.
-pub(crate) fn unite(work: &mut Work<'_>, merged: &mut Merged) -> Result<()> {
-    let all = parted::all(work.conn)?;
-    let (mut heirs, mut left) = (Heirs::default(), Vec::new());
-    for mut parted in all.iter().copied() {
-        let (twins, done) = find::twins(work, &mut parted)?;
-        for twin in twins {
-            heirs.insert(twin);
+/// Twins that are to be united.
+pub(crate) struct Twins {
+    /// In the order in which that is to be done.
+    names: Vec<Names>,
+    /// The times of which there were some, before and afterwards.
+    parted: (Vec<Parted>, Vec<Parted>),
+}
+
+/// A row of this site, and one of another that is the same insert.
+struct Twin {
+    /// Position of their table.
+    table: usize,
+    ours: Stored,
+    theirs: Stored,
+}
+
+impl Twins {
+    /// Those that have come since one last looked. `None` if there is nothing to do.
+    pub fn find(lookup: Lookup<'_>) -> Result<Option<Twins>> {
+        let before = parted::all(lookup.conn)?;
+        let (mut names, mut after) = (Vec::new(), Vec::new());
+        for mut parted in before.iter().copied() {
+            let (found, done) = find::twins(lookup, &mut parted)?;
+            names.extend(found);
+            after.extend((!done).then_some(parted));
         }
-        left.extend((!done).then_some(parted));
+        let parted = (before, after);
+        Ok((parted.0 != parted.1).then_some(Twins { names, parted }))
     }
-    if left != all {
-        parted::keep(work.conn, &left)?;
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
     }
-    let steps = plan(work, &mut heirs)?;
-    if steps.is_empty() {
-        return Ok(());
+
+    /// Unites the first of them. Whether that is done with all.
+    pub fn unite(&mut self, work: &mut Work<'_>, most: usize, merged: &mut Merged) -> Result<bool> {
+        let mut heirs = Heirs::default();
+        for (no, ours, theirs) in self.names.drain(..most.min(self.names.len())) {
+            let Work { conn, meta, catalog, .. } = &*work;
+            let Some(table) = catalog.position_of_no(no) else { continue };
+            let t = &catalog.tables[table];
+            let (ours, theirs) =
+                (state::of(conn, meta, t, &ours)?, state::of(conn, meta, t, &theirs)?);
+            let ours = ours.filter(|stored| stored.state.header.alive());
+            if let (Some(ours), Some(theirs)) = (ours, theirs) {
+                heirs.insert(Twin { table, ours, theirs });
+            }
+        }
+        let steps = plan(work, &mut heirs)?;
+        if !steps.is_empty() {
+            rewrite::write(work, steps.iter().map(|((table, _), step)| step.of(*table)))?;
+            follow(work, &heirs);
+            merge::standing(work.lookup(), &mut merged.decisions)?;
+            count(work, &heirs, &steps, merged)?;
+        }
+        let done = self.names.is_empty();
+        if done && parted::all(work.conn)? == self.parted.0 {
+            parted::keep(work.conn, &self.parted.1)?;
+        }
+        Ok(done)
     }
-    rewrite::write(work, steps.iter().map(|((table, _), step)| step.of(*table)))?;
-    merge::standing(work.lookup(), &mut merged.decisions)?;
-    count(work, &heirs, &steps, merged)
+}
+
+/// Unites all of them, once a merge has shown the others.
+pub(crate) fn unite(work: &mut Work<'_>, merged: &mut Merged) -> Result<()> {
+    match Twins::find(work.lookup())? {
+        Some(mut twins) => twins.unite(work, usize::MAX, merged).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Rows of tables that are not replicated follow from ours to theirs (R-LOCAL).
+fn follow(work: &mut Work<'_>, heirs: &Heirs) {
+    for Twin { table, ours, theirs } in heirs.rows.values() {
+        let no = work.catalog.tables[*table].no;
+        if theirs.state.header.alive()
+            && let Some(showed) = work.meta.left.remove(&(no, ours.rid.clone()))
+        {
+            work.meta.left.insert((no, theirs.rid.clone()), showed);
+        }
+    }
 }
 
 /// Counts what rows show now, as if the twins had been one from the start.
@@ -87,7 +148,7 @@ fn count(
     Ok(())
 }
 
-/// Twins.
+/// Twins that are united together.
 #[derive(Default)]
 struct Heirs {
     /// By the table and identity of ours.
@@ -222,14 +283,19 @@ fn may_go<'a>(
     let counted = |stored: &[Count]| stored.iter().map(|count| count.stamp.hlc).collect::<Vec<_>>();
     if heirs.heir(&ours.rid) != theirs.rid
         || groups().any(|(ours, theirs)| counted(&ours.counts) != counted(&theirs.counts))
-        || referring.local(&work.catalog, t, shown(work, twin)?.as_deref())?.is_some()
     {
         return Ok(false);
     }
     let kept =
         |(child, _, stored): &Referrer| !heirs.has(*child, stored) && stored.state.header.alive();
-    let alive = theirs.state.header.alive();
-    Ok(alive || !groups().any(|(ours, theirs)| later(ours, theirs)) && !referrers.iter().any(kept))
+    if theirs.state.header.alive() {
+        return Ok(true);
+    }
+    let written = groups().any(|(ours, theirs)| later(ours, theirs));
+    let showed = work.meta.left.get(&(t.no, ours.rid.clone())).map(|(_, row)| row.clone());
+    let showed = showed.map_or_else(|| shown(work, twin), |row| Ok(Some(row)))?;
+    let local = referring.local(&work.catalog, t, showed.as_deref())?;
+    Ok(!written && local.is_none() && !referrers.iter().any(kept))
 }
 
 /// Whether a register of ours was written after that of theirs; not by a number that was pinned (R-PIN).

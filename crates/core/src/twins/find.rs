@@ -8,18 +8,12 @@ use crate::line::tree::Tree;
 use crate::refs::Lookup;
 use crate::schema::Identity;
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
-use crate::work::Work;
 use rusqlite::params;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use synqlite_wire::{Cell, Hlc, Rid, SiteId};
 
-/// A row of this site, and one of another that is the same insert.
-pub(super) struct Twin {
-    /// Position of their table.
-    pub table: usize,
-    pub ours: Stored,
-    pub theirs: Stored,
-}
+/// Twins: the number of their table, ours, and theirs.
+pub(super) type Names = (u32, Rid, Rid);
 
 /// What became of a line that this file was on.
 struct Lines {
@@ -34,8 +28,8 @@ struct Lines {
 }
 
 impl Lines {
-    fn of(work: &Work<'_>, root: SiteId, parted: &Parted) -> Result<Lines> {
-        let Work { conn, meta, .. } = work;
+    fn of(lookup: Lookup<'_>, root: SiteId, parted: &Parted) -> Result<Lines> {
+        let Lookup { conn, meta, .. } = lookup;
         let family = line::family(conn, meta, root)?;
         let way = Tree::new(root, &family).way(parted.clock);
         let own: BTreeMap<SiteId, u64> =
@@ -64,9 +58,10 @@ impl Lines {
     }
 }
 
-/// Twins that have come since `parted` was last looked at, and whether no others can.
-pub(super) fn twins(work: &Work<'_>, parted: &mut Parted) -> Result<(Vec<Twin>, bool)> {
-    let Work { conn, meta, .. } = work;
+/// Twins that have come since `parted` was last looked at, and whether no others can. Those that refer to others come
+/// before these.
+pub(super) fn twins(lookup: Lookup<'_>, parted: &mut Parted) -> Result<(Vec<Names>, bool)> {
+    let Lookup { conn, meta, catalog } = lookup;
     let (root, _) = line::origin(conn, meta, parted.site)?;
     let clocks = line::members(conn, meta, root)?.into_iter().map(|site| meta.seen.get(site).0);
     let heard = clocks.fold(0, i64::wrapping_add);
@@ -75,28 +70,28 @@ pub(super) fn twins(work: &Work<'_>, parted: &mut Parted) -> Result<(Vec<Twin>, 
         return Ok((vec![], false));
     }
     parted.heard = heard;
-    let lines = Lines::of(work, root, parted)?;
+    let lines = Lines::of(lookup, root, parted)?;
     let (mut found, mut latest) = (Vec::new(), Hlc::ZERO);
-    for (table, t) in work.catalog.tables.iter().enumerate() {
+    for t in catalog.tables.iter().rev() {
         if t.table.identity != Identity::Birth || t.table.own_number().is_some() {
             continue;
         }
         let waited = |hlc: Hlc| hlc > lines.since && hlc < parted.before;
-        let ours = born(work, t, &|site, n| lines.is_own(site, n), &waited)?;
+        let ours = born(lookup, t, &|site, n| lines.is_own(site, n), &waited)?;
         let clocks: BTreeSet<Hlc> = ours.iter().map(clock).collect();
         latest = latest.max(clocks.last().copied().unwrap_or(Hlc::ZERO));
         let same = |hlc: Hlc| clocks.contains(&hlc);
         let mut theirs: BTreeMap<Hlc, VecDeque<Row>> = BTreeMap::new();
-        for stored in born(work, t, &|site, n| lines.is_others(site, n), &same)? {
-            theirs.entry(clock(&stored)).or_default().push_back(Row::of(work.lookup(), t, stored)?);
+        for stored in born(lookup, t, &|site, n| lines.is_others(site, n), &same)? {
+            theirs.entry(clock(&stored)).or_default().push_back(Row::of(lookup, t, stored)?);
         }
         for stored in ours.into_iter().filter(|stored| stored.state.header.alive()) {
             let Some(rows) = theirs.get_mut(&clock(&stored)) else { continue };
-            let ours = Row::of(work.lookup(), t, stored)?;
+            let ours = Row::of(lookup, t, stored)?;
             if let Some(at) = rows.iter().position(|row| ours.is_twin(t, row))
                 && let Some(row) = rows.remove(at)
             {
-                found.push(Twin { table, ours: ours.stored, theirs: row.stored });
+                found.push((t.no, ours.stored.rid, row.stored.rid));
             }
         }
     }
@@ -110,12 +105,12 @@ fn clock(stored: &Stored) -> Hlc {
 /// Rows of a table that were born so, in the order in which they were, and inserted at clocks that are the first
 /// of their milliseconds.
 fn born(
-    work: &Work<'_>,
+    lookup: Lookup<'_>,
     t: &Tracked,
     is: &dyn Fn(SiteId, u64) -> bool,
     at: &dyn Fn(Hlc) -> bool,
 ) -> Result<Vec<Stored>> {
-    let Work { conn, meta, .. } = work;
+    let Lookup { conn, meta, .. } = lookup;
     let meant = |rid: &Rid| matches!(rid, Rid::Birth { site, n } if is(*site, *n));
     let dated = |hlc: Hlc| hlc == Hlc::at_ms(hlc.ms()) && at(hlc);
     let mut found = Vec::new();
