@@ -79,7 +79,6 @@ impl Twins {
         if !steps.is_empty() {
             rewrite::write(work, steps.iter().map(|((table, _), step)| step.of(*table)))?;
             follow(work, &heirs);
-            merge::standing(work.lookup(), &mut merged.decisions)?;
             count(work, &heirs, &steps, merged)?;
         }
         let done = self.names.is_empty();
@@ -93,7 +92,10 @@ impl Twins {
 /// Unites all of them, once a merge has shown the others.
 pub(crate) fn unite(work: &mut Work<'_>, merged: &mut Merged) -> Result<()> {
     match Twins::find(work.lookup())? {
-        Some(mut twins) => twins.unite(work, usize::MAX, merged).map(drop),
+        Some(mut twins) => {
+            twins.unite(work, usize::MAX, merged)?;
+            merge::standing(work.lookup(), &mut merged.decisions)
+        }
         None => Ok(()),
     }
 }
@@ -126,12 +128,15 @@ fn count(
     };
     for Twin { table, ours, theirs } in heirs.rows.values() {
         let name = &catalog.tables[*table].table.name;
-        if theirs.loc.is_some() {
-            merged.uncount(name, |rows| &mut rows.inserted);
-        }
-        match (ours.loc.is_some(), is_shown(*table, &theirs.rid)?) {
-            (true, false) => merged.count(name, gone),
-            (false, true) => drop(merged.uncount(name, |rows| &mut rows.deleted)),
+        // One that is hidden for now is shown once the row is that it refers to.
+        match (theirs.state.header.alive(), theirs.loc.is_some(), ours.loc.is_some()) {
+            (false, _, true) => merged.count(name, gone),
+            (true, true, true) => drop(merged.uncount(name, |rows| &mut rows.inserted)),
+            (true, false, false) => drop(merged.uncount(name, |rows| &mut rows.deleted)),
+            (true, true, false) => {
+                merged.uncount(name, |rows| &mut rows.inserted);
+                merged.uncount(name, |rows| &mut rows.deleted);
+            }
             _ => {}
         }
     }
