@@ -67,7 +67,8 @@ impl Replica {
         for attempt in 0..ATTEMPTS {
             self.fold()?;
             if self.copy_folded(to).map_err(|e| e.on(&self.path))? {
-                return Ok(());
+                let local_seq = self.local_seq()?;
+                return self.tell(local_seq);
             }
             std::thread::sleep(Duration::from_micros(u64::from(attempt) * 200));
         }

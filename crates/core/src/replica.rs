@@ -5,6 +5,7 @@ use crate::connection::{connect, patiently, to_read};
 use crate::env::Environment;
 use crate::fold::Folded;
 use crate::gaps::Wanted;
+use crate::line::parted;
 use crate::merge::Merged;
 use crate::meta::{self, Meta, SiteNames};
 use crate::policy::{Policies, Policy};
@@ -110,6 +111,7 @@ impl Replica {
             work.fold()?;
             let wanted = Wanted::for_place(base, after);
             let delta = export::delta(work.conn, &work.meta, &work.catalog, &wanted)?;
+            parted::tell(work.conn, work.meta.local_seq)?;
             Ok((delta, work.meta.local_seq))
         })
     }

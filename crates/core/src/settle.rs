@@ -90,6 +90,10 @@ impl Replica {
         dry_run: bool,
     ) -> Result<Settling> {
         let mut found = None;
+        if !dry_run {
+            // What waits may have settled some itself, and stays folded if nothing else is settled.
+            self.fold()?;
+        }
         let done = self.write(|work| {
             let told = found.insert(settle(work, choices, with_followers)?);
             match dry_run || told.settled.is_empty() {

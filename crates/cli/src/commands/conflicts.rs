@@ -133,6 +133,10 @@ pub fn run(args: &Args) -> Result<Report> {
         }
         return settle(&mut replica, &choices, args.dry_run);
     }
+    if verb.is_some() && !args.dry_run {
+        // What waits to be folded may settle some of them, or make others of them.
+        replica.fold()?;
+    }
     let sites = replica.site_names()?;
     // By its id a record is found that follows another, too.
     let every = args.every || !args.ids.is_empty();

@@ -354,3 +354,18 @@ fn what_others_wrote_begins_no_line_and_moves_no_cursor() {
     lab.sql("A", "DROP TRIGGER synqlite_delete_1");
     says(&["verify", &a], "t\\u{1b}[31m\n    forged line: synqlite_delete_1 is missing");
 }
+
+/// A write that is not folded may have settled a record: nothing is left to settle, and that is no fault.
+#[test]
+fn what_waits_is_folded_before_records_are_picked() {
+    let lab = lab();
+    id(&lab, "fallback");
+    lab.sql("B", "DELETE FROM person WHERE id = 'bob'");
+    let db = lab.db("B");
+    for verb in ["accept", "prefer"] {
+        let settled = lab.json(&["conflicts", &db, verb, "--all", "--kind", "fallback"]);
+        assert_eq!(settled["settled"], serde_json::json!([]), "{settled}");
+    }
+    let list = lab.json(&["conflicts", &db]);
+    assert!(list["conflicts"].as_array().unwrap().iter().all(|c| c["kind"] != "fallback"));
+}

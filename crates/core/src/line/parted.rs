@@ -10,6 +10,9 @@ use synqlite_wire::{Hlc, SiteId};
 /// Entry of the metadata: a line for each time.
 const PARTED: &str = "parted";
 
+/// Entry of the metadata.
+const TOLD: &str = "told";
+
 /// When this file became another site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parted {
@@ -29,6 +32,16 @@ pub fn note(conn: &Connection, site: SiteId, clock: Hlc, now_ms: i64) -> Result<
     let before = Hlc::at_ms(now_ms.saturating_add(1));
     all.push(Parted { site, clock, before, heard: 0 });
     keep(conn, &all)
+}
+
+/// Takes note that others may have what changed here up to this local sequence.
+pub fn tell(conn: &Connection, local_seq: i64) -> Result<()> {
+    if told(conn)? < local_seq { meta::set(conn, TOLD, local_seq) } else { Ok(()) }
+}
+
+/// Up to which local sequence others may have what changed here.
+pub fn told(conn: &Connection) -> Result<i64> {
+    Ok(meta::get(conn, TOLD)?.unwrap_or(0))
 }
 
 /// The times that are remembered.

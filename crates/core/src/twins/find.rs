@@ -3,10 +3,9 @@
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::line;
-use crate::line::parted::Parted;
+use crate::line::parted::{self, Parted};
 use crate::line::tree::Tree;
 use crate::refs::Lookup;
-use crate::schema::Identity;
 use crate::state::{self, Body, ENTRY_COLUMNS, SEGMENT_COLUMNS, Segment, Stored};
 use rusqlite::params;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -72,26 +71,22 @@ pub(super) fn twins(lookup: Lookup<'_>, parted: &mut Parted) -> Result<(Vec<Name
     parted.heard = heard;
     let lines = Lines::of(lookup, root, parted)?;
     let (mut found, mut latest) = (Vec::new(), Hlc::ZERO);
-    for t in catalog.tables.iter().rev() {
-        if t.table.identity != Identity::Birth || t.table.own_number().is_some() {
-            continue;
-        }
+    let told = parted::told(conn)?;
+    for t in catalog.tables.iter().rev().filter(|t| t.table.own_number().is_none()) {
         let waited = |hlc: Hlc| hlc > lines.since && hlc < parted.before;
-        let ours = born(lookup, t, &|site, n| lines.is_own(site, n), &waited)?;
+        let mut ours = born(lookup, t, &|site, n| lines.is_own(site, n), &waited)?;
+        ours.retain(|stored| stored.local_seq > told);
         let clocks: BTreeSet<Hlc> = ours.iter().map(clock).collect();
         latest = latest.max(clocks.last().copied().unwrap_or(Hlc::ZERO));
         let same = |hlc: Hlc| clocks.contains(&hlc);
-        let mut theirs: BTreeMap<Hlc, VecDeque<Row>> = BTreeMap::new();
-        for stored in born(lookup, t, &|site, n| lines.is_others(site, n), &same)? {
-            theirs.entry(clock(&stored)).or_default().push_back(Row::of(lookup, t, stored)?);
-        }
-        for stored in ours.into_iter().filter(|stored| stored.state.header.alive()) {
-            let Some(rows) = theirs.get_mut(&clock(&stored)) else { continue };
-            let ours = Row::of(lookup, t, stored)?;
-            if let Some(at) = rows.iter().position(|row| ours.is_twin(t, row))
-                && let Some(row) = rows.remove(at)
-            {
-                found.push((t.no, ours.stored.rid, row.stored.rid));
+        let theirs = born(lookup, t, &|site, n| lines.is_others(site, n), &same)?;
+        let (ours, mut theirs) = (by_clock(lookup, t, ours)?, by_clock(lookup, t, theirs)?);
+        for (clock, ours) in ours {
+            let Some(theirs) = theirs.remove(&clock) else { continue };
+            for (ours, theirs) in pairs(t, ours, theirs) {
+                if ours.state.header.alive() {
+                    found.push((t.no, ours.rid, theirs.rid));
+                }
             }
         }
     }
@@ -157,28 +152,63 @@ impl Row {
 
     /// Whether the two were inserted with the same values, as far as nobody has written to them since. Numbers
     /// of rows to which they refer may differ. Where rows are not numbered by a column, or the number was written
-    /// again (R-PIN), nothing else may have been.
-    fn is_twin(&self, t: &Tracked, other: &Row) -> bool {
-        let alias = t.table.rowid_alias().map(|c| t.table.columns[c].group);
+    /// again (R-PIN), that says it only if nothing else was.
+    fn is_like(&self, t: &Tracked, other: &Row) -> Like {
+        let number = t.table.rowid_alias().map(|c| t.table.columns[c].group);
         let refers = |c: &usize| t.table.foreign_keys.iter().any(|fk| fk.columns.contains(c));
-        let mut untouched = true;
+        let (mut numbered, mut untouched) = (false, true);
         for (g, of) in t.table.groups.iter().enumerate() {
             let stamps = [self, other].map(|row| row.stored.state.groups[g].stamp.hlc);
             if stamps[0] != stamps[1] {
-                untouched &= alias == Some(g);
+                untouched &= number == Some(g);
                 continue;
             }
+            numbered |= number == Some(g);
             let values = self.cells[g].values.iter().zip(&other.cells[g].values);
             if of.columns.iter().zip(values).any(|(c, (one, two))| one != two && !refers(c)) {
-                return false;
+                return Like::Not;
             }
         }
-        let numbered = alias.is_some_and(|g| {
-            let [one, two] = [self, other].map(|row| row.stored.state.groups[g].stamp.hlc);
-            one == two
-        });
-        untouched || numbered
+        if numbered || untouched { Like::Twin } else { Like::Perhaps }
     }
+}
+
+/// Whether two rows are the same insert.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Like {
+    Twin,
+    Perhaps,
+    Not,
+}
+
+/// Rows by the clocks at which they were inserted.
+fn by_clock(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    rows: Vec<Stored>,
+) -> Result<BTreeMap<Hlc, VecDeque<Row>>> {
+    let mut found: BTreeMap<Hlc, VecDeque<Row>> = BTreeMap::new();
+    for stored in rows {
+        found.entry(clock(&stored)).or_default().push_back(Row::of(lookup, t, stored)?);
+    }
+    Ok(found)
+}
+
+/// Which of the rows that were inserted at one clock are twins: those that say so, and of the rest, if there are as many
+/// on either side, the first and the first, and so on.
+fn pairs(t: &Tracked, ours: VecDeque<Row>, mut theirs: VecDeque<Row>) -> Vec<(Stored, Stored)> {
+    let (mut found, mut rest) = (Vec::new(), Vec::new());
+    for row in ours {
+        match theirs.iter().position(|other| row.is_like(t, other) == Like::Twin) {
+            Some(at) => found.extend(theirs.remove(at).map(|other| (row.stored, other.stored))),
+            None => rest.push(row),
+        }
+    }
+    let likely = |(one, other): (&Row, &Row)| one.is_like(t, other) == Like::Perhaps;
+    if rest.len() == theirs.len() && rest.iter().zip(&theirs).all(likely) {
+        found.extend(rest.into_iter().zip(theirs).map(|(one, other)| (one.stored, other.stored)));
+    }
+    found
 }
 
 /// What the registers of a row hold.

@@ -94,8 +94,8 @@ fn r_twin_what_was_written_since_goes_over() {
         b.run("UPDATE o SET s = 'since' WHERE id = 10; INSERT INTO c VALUES(2, 10, 'later'), (3, 11, 'later')");
         b.run("INSERT INTO l VALUES(10, 'y', 'ly'); UPDATE l SET s = 'written' WHERE k = 'x'");
         b.run("INSERT INTO o(id, s) VALUES(12, 'new')");
-        let mut c = lab.clone_of(&mut b, "c");
         b.pull(&mut a);
+        let mut c = lab.clone_of(&mut b, "c");
         agree(&mut [&mut a, &mut b, &mut c]);
         let want = [
             "1|one|0|NULL",
@@ -173,4 +173,52 @@ fn r_twin_what_cannot_go_in_full_stays() {
     let want = ["counts|5", "counts|6", "goes|5", "local|5"];
     assert_eq!(a.rows("SELECT s, n FROM o ORDER BY 1, 2"), want);
     assert_eq!(b.rows("SELECT s FROM o JOIN mine ON o = id"), ["local"]);
+}
+
+/// Rows that no column numbers are known by their values, or by their order.
+#[test]
+fn r_twin_rows_without_a_number() {
+    let tables = "CREATE TABLE n(s, w); CREATE TABLE k(k TEXT PRIMARY KEY, s UNIQUE)";
+    let waits =
+        "INSERT INTO n VALUES('a', 1), ('b', 1), ('c', 1); INSERT INTO k(s) VALUES('of nobody')";
+    for (theirs, ours, want) in [
+        ("UPDATE n SET w = 2 WHERE s = 'b'", "SELECT 1", ["a|1", "b|2", "c|1"]),
+        ("SELECT 1", "UPDATE n SET w = 3 WHERE s = 'b'", ["a|1", "b|3", "c|1"]),
+        (
+            "UPDATE n SET w = 2 WHERE s = 'a'",
+            "UPDATE n SET s = 'x' WHERE s = 'a'",
+            ["b|1", "c|1", "x|2"],
+        ),
+    ] {
+        let (lab, mut a, mut b, backup) = waiting(tables, waits);
+        a.pull(&mut b);
+        b.run(theirs);
+        a.pull(&mut b);
+        let mut b = go_on(&lab, b, &backup, How::Restored);
+        b.run(ours);
+        b.pull(&mut a);
+        meet(&mut [&mut a, &mut b]);
+        same(&mut [&mut a, &mut b], &["n", "k"]);
+        assert_eq!(a.rows("SELECT * FROM n ORDER BY 1, 2"), want, "{theirs} {ours}");
+        assert_eq!(a.rows("SELECT * FROM k"), ["NULL|of nobody"]);
+    }
+}
+
+/// What others have heard of stays, for they may have written to it, or refer to it.
+#[test]
+fn r_twin_what_others_have_stays() {
+    for how in [How::Restored, How::Folded, How::Copied] {
+        let tables = "CREATE TABLE o(id INTEGER PRIMARY KEY, s); CREATE TABLE c(o REFERENCES o(id) ON DELETE CASCADE);";
+        let (lab, mut a, mut b, backup) = waiting(tables, "INSERT INTO o VALUES(10, 'ten')");
+        let mut c = lab.clone_of(&mut a, "c");
+        a.pull(&mut b);
+        let mut b = go_on(&lab, b, &backup, how);
+        c.pull(&mut b);
+        c.run("INSERT INTO c VALUES(10); UPDATE o SET s = 'of c'");
+        b.pull(&mut a);
+        meet(&mut [&mut a, &mut b, &mut c]);
+        same(&mut [&mut a, &mut b, &mut c], &["o", "c"]);
+        assert_eq!(a.rows("SELECT s FROM o ORDER BY 1"), ["of c", "ten"], "{how:?}");
+        assert_eq!(a.rows("SELECT s FROM c JOIN o ON o = id"), ["of c"], "{how:?}");
+    }
 }
