@@ -20,7 +20,7 @@ use rusqlite::backup::{Backup, StepResult};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use synqlite_wire::{Id, SiteId};
+use synqlite_wire::{Hlc, Id, SiteId};
 
 /// Pages copied between two reports of progress: 4 MiB at SQLite's usual page size.
 const STEP: i32 = 1024;
@@ -135,7 +135,8 @@ pub(crate) fn new_site(
     // What its source was before is for that to remember.
     parted::keep(conn, &[])?;
     if journal::any(conn)? {
-        parted::note(conn, meta.site, meta.sealed, env.now_ms())?;
+        // Of what the copied file had folded this one gives nothing up.
+        parted::note(conn, meta.site, Hlc::ZERO, env.now_ms())?;
     }
     meta::set(conn, "site", site.0)?;
     meta::set(conn, "instance", env.instance(path))?;

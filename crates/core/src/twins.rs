@@ -7,6 +7,9 @@
 //! up its own: what was written to it since, and what refers to it, goes over. That is an ordinary write of
 //! this site, and all others follow.
 //!
+//! It does so only with what nobody else has heard of. So nobody can be about to give up the other twin for this
+//! one, or to write to this one, or refer to it.
+//!
 //! Where that cannot be done in full both rows stay: of a row that counts, and where each site numbers its rows
 //! (R-OWN).
 

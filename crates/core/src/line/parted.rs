@@ -18,7 +18,7 @@ const TOLD: &str = "told";
 pub struct Parted {
     /// The site that it was.
     pub site: SiteId,
-    /// The last point of its line.
+    /// The last point of its line that is this file's own; none of a copy, which has folded nothing of it.
     pub clock: Hlc,
     /// What waited then is stamped earlier.
     pub before: Hlc,

@@ -195,8 +195,9 @@ fn by_clock(
 }
 
 /// Which of the rows that were inserted at one clock are twins: those that say so, and of the rest, if there are as many
-/// on either side, the first and the first, and so on.
+/// on either side, the first and the first, and so on. One that is dead may have been given up for another of them.
 fn pairs(t: &Tracked, ours: VecDeque<Row>, mut theirs: VecDeque<Row>) -> Vec<(Stored, Stored)> {
+    theirs.make_contiguous().sort_by_key(|row| !row.stored.state.header.alive());
     let (mut found, mut rest) = (Vec::new(), Vec::new());
     for row in ours {
         match theirs.iter().position(|other| row.is_like(t, other) == Like::Twin) {

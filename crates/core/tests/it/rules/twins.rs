@@ -222,3 +222,23 @@ fn r_twin_what_others_have_stays() {
         assert_eq!(a.rows("SELECT s FROM c JOIN o ON o = id"), ["of c"], "{how:?}");
     }
 }
+
+/// Of two copies of a line neither gives up a row for the other, who may do the same.
+#[test]
+fn r_twin_two_copies_of_a_line_that_is_gone() {
+    let (lab, mut a, b, backup) = waiting(TABLES, WAITS);
+    let mut b = b;
+    b.replica.fold().unwrap();
+    b.run("INSERT INTO o(id, s) VALUES(12, 'went on')");
+    let newer = lab.backup("b");
+    let mut b = lab.restore(b, "b", &backup);
+    b.run("INSERT INTO o(id, s) VALUES(12, 'restored')");
+    let mut c = go_on(&lab, lab.world.clone_site(&mut a, "x"), &newer, How::Copied);
+    c.pull(&mut b);
+    b.pull(&mut c);
+    a.pull(&mut b);
+    meet(&mut [&mut a, &mut b, &mut c]);
+    same(&mut [&mut a, &mut b, &mut c], &["o", "c", "h", "l"]);
+    let texts = "SELECT DISTINCT s FROM o ORDER BY 1";
+    assert_eq!(a.rows(texts), ["eleven", "one", "restored", "ten", "went on"]);
+}
