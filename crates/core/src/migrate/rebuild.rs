@@ -314,8 +314,18 @@ pub(super) fn references(
         }
         let mut referring = Vec::new();
         for at in refs::dangling(conn, c, p, fk)? {
-            let says = says(conn, meta, c, f, &at)?;
-            if says.is_none_or(|rid| rebuilt && rid.is_some()) {
+            let lost = match says(conn, meta, c, f, &at)? {
+                None => true,
+                // One that was hidden, and not in the table, cannot have been lost with it; one that is dead may just
+                // have been found gone. By a key no row is found that was in the table.
+                Some(Some(rid)) if rebuilt => match state::of(conn, meta, p, &rid)? {
+                    Some(Stored { loc: None, state, .. }) => fk.enforced && !state.header.alive(),
+                    Some(_) => true,
+                    None => matches!(rid, Rid::Key { .. }),
+                },
+                Some(_) => false,
+            };
+            if lost {
                 referring.push(at);
             }
         }

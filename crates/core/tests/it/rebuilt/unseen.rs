@@ -80,3 +80,31 @@ fn mig_rebuild_and_a_reference_of_another_type_to_a_row_that_nobody_saw_go() {
         assert_eq!(site.rows("SELECT r FROM u"), ["y"]);
     }
 }
+
+/// A reference that nothing keeps, to a row that is hidden, is still to that row when its table is rebuilt: the row was
+/// not in the table, so it cannot have been lost with it.
+#[test]
+fn mig_rebuild_and_a_reference_to_a_hidden_row() {
+    let sql = "CREATE TABLE p(id INTEGER PRIMARY KEY, name, phone UNIQUE); \
+               CREATE TABLE c(id INTEGER PRIMARY KEY, p INTEGER)";
+    let world = World::new();
+    let mut a = world.init_with("a", sql, &[("c.refs", "p:p")]);
+    let (mut b, mut c) = (world.clone_site(&mut a, "b"), world.clone_site(&mut a, "c"));
+    b.run("INSERT INTO p VALUES(1, 'Eve', '9')");
+    c.run("INSERT INTO p VALUES(40, 'Gus', '8')");
+    a.run("INSERT INTO p VALUES(40, 'Dan', '9'); INSERT INTO c VALUES(1, 40)");
+    b.pull(&mut a);
+    b.run(
+        "BEGIN; CREATE TABLE n(id INTEGER PRIMARY KEY, name NOT NULL, phone UNIQUE); INSERT INTO n SELECT * FROM p; \
+         DROP TABLE p; ALTER TABLE n RENAME TO p; COMMIT",
+    );
+    b.replica.fold().unwrap();
+    b.run("UPDATE p SET phone = '5' WHERE name = 'Eve'");
+    for _ in 0..2 {
+        settle(&mut a, &mut b);
+        settle(&mut b, &mut c);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT name FROM c JOIN p ON p.id = c.p"), ["Dan"]);
+    }
+}
