@@ -251,15 +251,32 @@ pub fn made_since(conn: &Connection) -> Result<Vec<String>> {
     Ok(made)
 }
 
-/// Tables that were made anew under their names since the journal was: number, canonical name and name.
-pub fn rebuilt(conn: &Connection) -> Result<Vec<(u32, String, String)>> {
+/// A table that is known: number, canonical name and name.
+pub type Known = (u32, String, String);
+
+/// Tables that were made anew under their names since the journal was.
+pub fn rebuilt(conn: &Connection) -> Result<Vec<Known>> {
     let anew = later_than_journal(conn)?;
+    let mut known = known(conn)?;
+    known.retain(|(_, _, name)| anew.contains(&name.to_ascii_lowercase()));
+    Ok(known)
+}
+
+/// The tables with these numbers.
+pub fn known_of(conn: &Connection, numbers: &BTreeSet<u32>) -> Result<Vec<Known>> {
+    if numbers.is_empty() {
+        return Ok(vec![]);
+    }
+    let mut known = known(conn)?;
+    known.retain(|(no, ..)| numbers.contains(no));
+    Ok(known)
+}
+
+fn known(conn: &Connection) -> Result<Vec<Known>> {
     let mut statement =
         conn.prepare_cached("SELECT no, canonical, name FROM synqlite_table WHERE shape <> ''")?;
     let known = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let mut known: Vec<(u32, String, String)> = known.collect::<rusqlite::Result<_>>()?;
-    known.retain(|(_, _, name)| anew.contains(&name.to_ascii_lowercase()));
-    Ok(known)
+    Ok(known.collect::<rusqlite::Result<_>>()?)
 }
 
 /// A table as if it were the one with this number, and the columns which that does not have.

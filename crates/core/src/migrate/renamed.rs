@@ -30,11 +30,16 @@ type Names = Vec<(u32, String)>;
 /// Takes note of the names that tables and columns have now which are gone, and are there again under another name.
 /// Whether there are any.
 pub(super) fn find(work: &Work<'_>) -> Result<bool> {
-    if track::is_caught_up(work.conn)? {
-        return Ok(false);
+    let same = track::is_caught_up(work.conn)?;
+    let any = !same && find_tables(work)?;
+    // A table that was not replicated for a time has no triggers either.
+    let mut anew = track::known_of(work.conn, &track::out_of_sight(work.conn)?)?;
+    let local = work.policies.list("local_tables");
+    anew.retain(|(_, _, name)| !local.iter().any(|local| local.eq_ignore_ascii_case(name)));
+    if !same {
+        anew.extend(track::rebuilt(work.conn)?);
     }
-    let any = find_tables(work)?;
-    Ok(find_columns(work)? || any)
+    Ok(find_columns(work, &anew)? || any)
 }
 
 fn find_tables(work: &Work<'_>) -> Result<bool> {
@@ -60,17 +65,16 @@ fn find_tables(work: &Work<'_>) -> Result<bool> {
 }
 
 /// The same of columns of tables that were rebuilt under their names.
-fn find_columns(work: &Work<'_>) -> Result<bool> {
-    let rebuilt = track::rebuilt(work.conn)?;
-    if rebuilt.is_empty() {
+fn find_columns(work: &Work<'_>, anew: &[track::Known]) -> Result<bool> {
+    if anew.is_empty() {
         return Ok(false);
     }
-    let only = rebuilt.iter().map(|(_, _, name)| name.clone()).collect();
+    let only = anew.iter().map(|(_, _, name)| name.clone()).collect();
     let selection = Selection { only, ..Selection::default() };
     let mut any = false;
     for table in schema::read(work.conn, &work.policies, &selection)?.tables {
-        let is = |known: &&(u32, String, String)| known.2.eq_ignore_ascii_case(&table.name);
-        let Some((no, canonical, _)) = rebuilt.iter().find(is) else { continue };
+        let is = |known: &&track::Known| known.2.eq_ignore_ascii_case(&table.name);
+        let Some((no, canonical, _)) = anew.iter().find(is) else { continue };
         let (relation, fresh) = track::as_another(work.conn, *no, canonical, table)?;
         if fresh.is_empty() || registry::lost_columns(work.conn, &relation)?.is_empty() {
             continue;

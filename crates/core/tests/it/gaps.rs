@@ -344,3 +344,29 @@ fn a_table_that_was_rebuilt_out_of_sight_comes_without_the_column_that_went() {
     }
     agree(&mut [&mut a, &mut b]);
 }
+
+/// A column that got another name while its table was not replicated is the one that it was, and what was written to it.
+#[test]
+fn a_column_that_was_renamed_out_of_sight_is_the_same() {
+    let world = World::new();
+    let sql = "CREATE TABLE t(k TEXT PRIMARY KEY, v); WITH RECURSIVE i(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM i \
+               WHERE x < 20) INSERT INTO t SELECT 'k' || x, 'v' || x FROM i";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.replica.set_policies(&["local_tables=t".parse().unwrap()]).unwrap();
+    settle(&mut a, &mut b);
+    a.run("ALTER TABLE t RENAME COLUMN v TO w");
+    a.replica.fold().unwrap();
+    a.run("UPDATE t SET w = 'a wrote' WHERE k = 'k1'");
+    a.replica.fold().unwrap();
+    a.replica.set_policies(&["local_tables=".parse().unwrap()]).unwrap();
+    settle(&mut a, &mut b);
+    b.run("ALTER TABLE t RENAME COLUMN v TO w");
+    for _ in 0..2 {
+        settle(&mut a, &mut b);
+    }
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT w FROM t WHERE k IN ('k1', 'k2')"), ["a wrote", "v2"]);
+    }
+    agree(&mut [&mut a, &mut b]);
+}
