@@ -452,9 +452,7 @@ impl<'a, 'w> Incoming<'a, 'w> {
 
     fn finish(&mut self) -> Result<()> {
         if let Some(Current { merge: Some(merge), .. }) = self.current.take() {
-            let mut merged = self.work.end_merge(merge)?;
-            twins::unite(self.work, &mut merged)?;
-            self.merged.add(merged);
+            self.merged.add(self.work.end_merge(merge, twins::unite)?);
         }
         Ok(())
     }

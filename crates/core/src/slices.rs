@@ -269,7 +269,8 @@ fn slice(
         return Ok(Some((work.end_slice(merge)?, next)));
     }
     inbox::end(conn, at)?;
-    Ok(Some((work.end_merge(merge)?, next)))
+    // Twins are united in slices of their own.
+    Ok(Some((work.end_merge(merge, |_, _| Ok(()))?, next)))
 }
 
 impl Front {

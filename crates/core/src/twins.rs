@@ -17,7 +17,7 @@ mod find;
 
 use crate::Result;
 use crate::line::parted::{self, Parted};
-use crate::merge::{self, Merged, MergedRows};
+use crate::merge::{Merged, MergedRows};
 use crate::referring::{Referrer, Referring};
 use crate::refs::Lookup;
 use crate::rewrite::{self, Fate, Put, Rewrite};
@@ -27,7 +27,7 @@ use find::{Names, cells};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use synqlite_wire::key::{KeyPart, decode, encode};
-use synqlite_wire::{Count, Rid, Value};
+use synqlite_wire::{Count, Rid, Stamp, Value};
 
 /// Twins that are to be united.
 pub(crate) struct Twins {
@@ -82,6 +82,7 @@ impl Twins {
         if !steps.is_empty() {
             rewrite::write(work, steps.iter().map(|((table, _), step)| step.of(*table)))?;
             follow(work, &heirs);
+            merged.forget_numbers(&numbers(work, &heirs));
             count(work, &heirs, &steps, merged)?;
         }
         let done = self.names.is_empty();
@@ -95,12 +96,24 @@ impl Twins {
 /// Unites all of them, once a merge has shown the others.
 pub(crate) fn unite(work: &mut Work<'_>, merged: &mut Merged) -> Result<()> {
     match Twins::find(work.lookup())? {
-        Some(mut twins) => {
-            twins.unite(work, usize::MAX, merged)?;
-            merge::standing(work.lookup(), &mut merged.decisions)
-        }
+        Some(mut twins) => twins.unite(work, usize::MAX, merged).map(drop),
         None => Ok(()),
     }
+}
+
+/// Numbers that twins asked for while both were there, by the names of their tables: one has it now.
+fn numbers(work: &Work<'_>, heirs: &Heirs) -> HashSet<(String, Stamp, i64)> {
+    let mut found = HashSet::new();
+    for Twin { table, ours, theirs } in heirs.rows.values() {
+        let t = &work.catalog.tables[*table];
+        let Some(alias) = t.table.rowid_alias() else { continue };
+        for stored in [ours, theirs] {
+            let asked = stored.state.kept_id(t).map(|id| (stored.state.column_stamp(t, alias), id));
+            let named = |(stamp, id)| [&t.table.name, &t.canonical].map(|n| (n.clone(), stamp, id));
+            found.extend(asked.map(named).into_iter().flatten());
+        }
+    }
+    found
 }
 
 /// Rows of tables that are not replicated follow from ours to theirs (R-LOCAL).

@@ -120,9 +120,14 @@ impl<'a> Work<'a> {
         merge::Site { conn, meta, catalog, policies }
     }
 
-    /// Ends a merge, all of whose parts have come.
-    pub fn end_merge(&mut self, merge: Merge) -> Result<Merged> {
+    /// Ends a merge, all of whose parts have come; `then` something else happens before it is told what the merge did.
+    pub fn end_merge(
+        &mut self,
+        merge: Merge,
+        then: impl FnOnce(&mut Self, &mut Merged) -> Result<()>,
+    ) -> Result<Merged> {
         let mut merged = merge.end(&mut self.site())?;
+        then(self, &mut merged)?;
         merge::standing(self.lookup(), &mut merged.decisions)?;
         self.note(merged)
     }

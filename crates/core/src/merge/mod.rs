@@ -159,6 +159,21 @@ impl Merged {
         of.deleted += deleted;
     }
 
+    /// What was said of rows that got others than these numbers, by table, when they were written and what they had
+    /// asked for, is not so.
+    pub(crate) fn forget_numbers(&mut self, asked: &HashSet<(String, Stamp, i64)>) {
+        if asked.is_empty() {
+            return;
+        }
+        let kept = |table: &str, claim: Option<(Stamp, i64)>| {
+            claim.is_none_or(|(stamp, id)| !asked.contains(&(table.to_owned(), stamp, id)))
+        };
+        self.decisions.retain(|decision| kept(&decision.table, decision.claim));
+        self.told.retain(|lost| {
+            kept(&lost.told.table, lost.renumbered().map(|(was, _)| (lost.told.lost, was)))
+        });
+    }
+
     /// Takes a row off the counts that came or went only on the way. Whether one was counted.
     pub(crate) fn uncount(&mut self, table: &str, what: fn(&mut MergedRows) -> &mut u64) -> bool {
         let Some(of) = self.tables.get_mut(table) else { return false };

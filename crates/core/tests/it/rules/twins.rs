@@ -77,6 +77,7 @@ fn r_twin_what_waited_is_there_once() {
         let mut b = go_on(&lab, b, &backup, how);
         let merged = b.replica.pull_from(&mut a.replica, false).unwrap().merged;
         assert_eq!((merged.inserted, merged.deleted), (0, 0), "{how:?}");
+        assert_eq!((merged.decisions, merged.told), (vec![], vec![]), "{how:?}");
         assert_eq!(shown(&b), want, "{how:?}");
         agree(&mut [&mut a, &mut b]);
         assert_eq!(shown(&a), want, "{how:?}");
