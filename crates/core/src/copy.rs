@@ -67,8 +67,7 @@ impl Replica {
         for attempt in 0..ATTEMPTS {
             self.fold()?;
             if self.copy_folded(to).map_err(|e| e.on(&self.path))? {
-                let local_seq = self.local_seq()?;
-                return self.tell(local_seq);
+                return self.tell();
             }
             std::thread::sleep(Duration::from_micros(u64::from(attempt) * 200));
         }

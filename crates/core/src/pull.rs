@@ -205,7 +205,7 @@ impl Replica {
         let Some(token) = left else { return Ok(pulled) };
         let site = self.site();
         other.write(|work| {
-            parted::tell(work.conn, work.meta.local_seq)?;
+            parted::tell(work.conn)?;
             let no = work.meta.number(work.conn, site)?;
             let sql = "INSERT INTO synqlite_peer(site, position, given) VALUES(?1, 0, ?2) \
                        ON CONFLICT(site) DO UPDATE SET given = excluded.given";
@@ -295,16 +295,16 @@ impl Replica {
             }),
             exported => exported.map(|parts| parts.map_or(0, |(local_seq, _)| local_seq)),
         };
-        let told = exported.and_then(|local_seq| self.tell(local_seq).map(|()| local_seq));
+        let told = exported.and_then(|local_seq| self.tell().map(|()| local_seq));
         failed.map_or_else(|| told.map_err(E::from), Err)
     }
 
-    /// Takes note that others may have what changed here up to this local sequence.
-    pub(crate) fn tell(&mut self, local_seq: i64) -> Result<()> {
-        if parted::told(&self.conn)? >= local_seq {
+    /// Takes note that others may have all that is here.
+    pub(crate) fn tell(&mut self) -> Result<()> {
+        if parted::is_told(&self.conn)? {
             return Ok(());
         }
-        self.write(|work| parted::tell(work.conn, local_seq))
+        self.write(|work| parted::tell(work.conn))
     }
 
     /// What is wanted, in parts of at most so much, the local sequence that it reaches, and what may be missing.

@@ -111,7 +111,7 @@ impl Replica {
             work.fold()?;
             let wanted = Wanted::for_place(base, after);
             let delta = export::delta(work.conn, &work.meta, &work.catalog, &wanted)?;
-            parted::tell(work.conn, work.meta.local_seq)?;
+            parted::tell(work.conn)?;
             Ok((delta, work.meta.local_seq))
         })
     }

@@ -34,14 +34,19 @@ pub fn note(conn: &Connection, site: SiteId, clock: Hlc, now_ms: i64) -> Result<
     keep(conn, &all)
 }
 
-/// Takes note that others may have what changed here up to this local sequence.
-pub fn tell(conn: &Connection, local_seq: i64) -> Result<()> {
-    if told(conn)? < local_seq { meta::set(conn, TOLD, local_seq) } else { Ok(()) }
+/// Takes note that others may have all that is here.
+pub fn tell(conn: &Connection) -> Result<()> {
+    if is_told(conn)? { Ok(()) } else { meta::set(conn, TOLD, meta::births(conn)?) }
 }
 
-/// Up to which local sequence others may have what changed here.
-pub fn told(conn: &Connection) -> Result<i64> {
-    Ok(meta::get(conn, TOLD)?.unwrap_or(0))
+/// Whether that says nothing new.
+pub fn is_told(conn: &Connection) -> Result<bool> {
+    Ok(told(conn)? >= meta::births(conn)?.cast_unsigned())
+}
+
+/// Of how many rows that were born here others may have heard.
+pub fn told(conn: &Connection) -> Result<u64> {
+    Ok(meta::get::<i64>(conn, TOLD)?.unwrap_or(0).cast_unsigned())
 }
 
 /// The times that are remembered.

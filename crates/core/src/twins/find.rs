@@ -74,8 +74,7 @@ pub(super) fn twins(lookup: Lookup<'_>, parted: &mut Parted) -> Result<(Vec<Name
     let told = parted::told(conn)?;
     for t in catalog.tables.iter().rev().filter(|t| t.table.own_number().is_none()) {
         let waited = |hlc: Hlc| hlc > lines.since && hlc < parted.before;
-        let mut ours = born(lookup, t, &|site, n| lines.is_own(site, n), &waited)?;
-        ours.retain(|stored| stored.local_seq > told);
+        let ours = born(lookup, t, &|site, n| n >= told && lines.is_own(site, n), &waited)?;
         let clocks: BTreeSet<Hlc> = ours.iter().map(clock).collect();
         latest = latest.max(clocks.last().copied().unwrap_or(Hlc::ZERO));
         let same = |hlc: Hlc| clocks.contains(&hlc);

@@ -209,13 +209,14 @@ fn r_twin_rows_without_a_number() {
 #[test]
 fn r_twin_what_others_have_stays() {
     for how in [How::Restored, How::Folded, How::Copied] {
-        let tables = "CREATE TABLE o(id INTEGER PRIMARY KEY, s); CREATE TABLE c(o REFERENCES o(id) ON DELETE CASCADE);";
-        let (lab, mut a, mut b, backup) = waiting(tables, "INSERT INTO o VALUES(10, 'ten')");
+        let tables = "CREATE TABLE o(id INTEGER PRIMARY KEY, s, n); CREATE TABLE c(o REFERENCES o(id) ON DELETE CASCADE);";
+        let (lab, mut a, mut b, backup) = waiting(tables, "INSERT INTO o(id, s) VALUES(10, 'ten')");
         let mut c = lab.clone_of(&mut a, "c");
         a.pull(&mut b);
         let mut b = go_on(&lab, b, &backup, how);
         c.pull(&mut b);
         c.run("INSERT INTO c VALUES(10); UPDATE o SET s = 'of c'");
+        b.run("UPDATE o SET n = 1");
         b.pull(&mut a);
         meet(&mut [&mut a, &mut b, &mut c]);
         same(&mut [&mut a, &mut b, &mut c], &["o", "c"]);
