@@ -46,7 +46,7 @@ impl<'a> Referring<'a> {
         Referring { conn, hasher: RandomState::new(), known: RefCell::default() }
     }
 
-    /// The rows that refer to one which shows this, if it is shown, or that keep a reference to it.
+    /// The rows that refer to one which shows this, if it is shown, and the living ones that keep a reference to it.
     pub fn rows(
         &self,
         lookup: Lookup<'a>,
@@ -68,7 +68,8 @@ impl<'a> Referring<'a> {
             let c = &catalog.tables[child];
             let Some(stored) = state::entry_by_id(conn, meta, c, entry)? else { continue };
             let refers = |f: &usize| stored.state.kept_reference(c, *f) == Some(rid);
-            let keys = (0..c.table.foreign_keys.len()).filter(refers);
+            let alive = stored.state.header.alive();
+            let keys = (0..c.table.foreign_keys.len()).filter(|f| alive && refers(f));
             found.extend(keys.map(|f| (child, f, stored.clone())));
         }
         Ok(found)

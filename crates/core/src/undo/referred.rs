@@ -51,7 +51,7 @@ fn who_refers<'a>(
     };
     let shown = step.shown.as_deref();
     for (child, f, stored) in referring.rows(work.lookup(), (step.table, rid), shown)? {
-        if stored.state.header.alive() && !leaves(child, f, &stored) {
+        if !leaves(child, f, &stored) {
             return name(work, &catalog.tables[child], &stored).map(Some);
         }
     }
