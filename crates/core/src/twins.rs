@@ -1,4 +1,4 @@
-//! One insert that two sites have folded is one row (R-TWIN).
+//! One insert that two sites have folded is one row (R-TWIN, decision 040).
 //!
 //! What waits in the journal of a file when it is copied is folded by the file that goes on, and by the copy: by
 //! a backup that is restored, or a file that is made a site of its own. Of a row that SQLite numbers that makes
