@@ -62,12 +62,12 @@ impl Replica {
     ///
     /// The copy still bears this replica's site id: open it with [`Replica::open_copy`], and either
     /// only read it or [`Replica::become_site`]. If the copy fails, `to` is in no defined state.
-    /// The copy is not synced to the disk.
+    /// The copy is not synced to the disk. Once others have it [`Replica::tell`] is due.
     pub fn copy_to(&mut self, to: &Path) -> Result<()> {
         for attempt in 0..ATTEMPTS {
             self.fold()?;
             if self.copy_folded(to).map_err(|e| e.on(&self.path))? {
-                return self.tell();
+                return Ok(());
             }
             std::thread::sleep(Duration::from_micros(u64::from(attempt) * 200));
         }

@@ -262,7 +262,8 @@ impl Replica {
         failed.map_or_else(|| merged.map_err(E::from), Err)
     }
 
-    /// [`Replica::export`] in parts, handed to `each`: one at least. Returns the local sequence.
+    /// [`Replica::export`] in parts, handed to `each`: one at least. Returns the local sequence. Once others have them
+    /// [`Replica::tell`] is due.
     pub fn export_parts<E: From<Error>>(
         &mut self,
         base: &VersionVector,
@@ -295,12 +296,11 @@ impl Replica {
             }),
             exported => exported.map(|parts| parts.map_or(0, |(local_seq, _)| local_seq)),
         };
-        let told = exported.and_then(|local_seq| self.tell().map(|()| local_seq));
-        failed.map_or_else(|| told.map_err(E::from), Err)
+        failed.map_or_else(|| exported.map_err(E::from), Err)
     }
 
-    /// Takes note that others may have all that is here.
-    pub(crate) fn tell(&mut self) -> Result<()> {
+    /// Takes note that others may have all that is here (R-TWIN): whoever has handed out what was exported says so.
+    pub fn tell(&mut self) -> Result<()> {
         if parted::is_told(&self.conn)? {
             return Ok(());
         }

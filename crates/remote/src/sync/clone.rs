@@ -69,6 +69,7 @@ impl Remote {
             Remote::Replica(path) => {
                 let mut source = Replica::open(path, session.env.clone())?;
                 source.copy_to(to)?;
+                source.tell()?;
             }
             Remote::Store { store, .. } => fetch_newest(&**store, to, session)?,
         }

@@ -299,6 +299,7 @@ fn send(
                 refused = Some((put.name, times));
                 continue;
             }
+            mine.tell()?;
             outcome.sent.add(put.traffic);
             there.join(&put.seen);
             heads.put(&put.name, put.traffic.bytes);
@@ -317,6 +318,7 @@ fn send(
                 }
                 let whole = whole.put(mine, store, covers, &point, session)?;
                 heads.put(&whole.name, whole.traffic.bytes);
+                mine.tell()?;
             }
         }
         if let Some(memory) = &mut memory {
