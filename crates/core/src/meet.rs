@@ -2,6 +2,7 @@
 //! changes by the same ids.
 
 use crate::Result;
+use crate::line::parted;
 use crate::line::tree::Lines;
 use crate::line::{family, forks, has, knows, origin, resolve};
 use crate::replica::Replica;
@@ -73,6 +74,11 @@ impl Replica {
             work.learner().seal()?;
             work.learner().begin_anew()
         })
+    }
+
+    /// Whether this file was restored or copied, and may hear of others who have folded what waited in it.
+    pub fn has_parted(&self) -> Result<bool> {
+        self.peek(|conn, _| Ok(!parted::all(conn)?.is_empty()))
     }
 
     /// Makes this replica's local sequence later than `local_seq`.

@@ -142,3 +142,24 @@ fn a_restored_site_finds_its_own_batches() {
         agree(&lab, &["A", "B"], &[&place]);
     }
 }
+
+/// Whichever of two files begins to synchronize: what waited in a restored one is there once (R-TWIN).
+#[test]
+fn what_waited_in_a_backup_is_there_once_whoever_begins() {
+    for begins in ["A", "B"] {
+        let lab = Lab::new();
+        lab.sql("A", "CREATE TABLE p(id INTEGER PRIMARY KEY, v UNIQUE)");
+        lab.json(&["init", &lab.db("A")]);
+        lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+        lab.sql("B", "INSERT INTO p(v) VALUES('ten')");
+        let backup = std::fs::read(lab.db("B")).unwrap();
+        lab.json(&["sync", &lab.db("B"), &lab.db("A")]);
+        std::fs::write(lab.db("B"), backup).unwrap();
+        lab.sql("B", "INSERT INTO p(v) VALUES('since')");
+        let other = if begins == "A" { "B" } else { "A" };
+        lab.json(&["sync", &lab.db(begins), &lab.db(other)]);
+        for site in ["A", "B"] {
+            assert_eq!(lab.rows(site, "SELECT v FROM p ORDER BY id"), ["ten", "since"], "{begins}");
+        }
+    }
+}

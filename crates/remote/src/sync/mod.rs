@@ -256,9 +256,18 @@ impl Remote {
         match self {
             Remote::Replica(path) => {
                 let mut other = replica::open(mine, path, session)?;
+                mine.meet(&mut other)?;
+                // Whoever was restored or copied gives up twins only as long as nobody has heard of them (R-TWIN).
+                let first = match other.has_parted()? {
+                    true => Some(replica::push(mine, &mut other, session)?),
+                    false => None,
+                };
                 let pulled = replica::pull(mine, &mut other, session)?;
                 let mut outcome = self.noted(mine, pulled)?;
-                let pushed = replica::push(mine, &mut other, session);
+                let pushed = match first {
+                    Some(pushed) => Ok(pushed),
+                    None => replica::push(mine, &mut other, session),
+                };
                 match pushed.and_then(|pushed| self.noted(mine, pushed)) {
                     Ok(pushed) => outcome.add(pushed),
                     Err(e) => return Err(e.unsent(outcome)),
