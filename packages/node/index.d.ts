@@ -297,6 +297,8 @@ export interface ChangedRow {
   /** Those that were written, as far as is known. */
   columns: string[];
   values: Record<string, Value>;
+  /** The number that it had before a merge gave it the one that it shows, as long as the log tells of it. */
+  former?: number;
   /** Literals in SQL of the values that JSON cannot tell from others: blobs, infinity, text that is no UTF-8. */
   exact?: Record<string, string>;
 }

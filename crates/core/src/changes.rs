@@ -10,6 +10,7 @@
 //! A token of another site's file, or of a schema that was another, is of no use; then all rows come anew.
 
 use crate::catalog::{Catalog, Loc, Tracked};
+use crate::closed::Former;
 use crate::describe::row_name;
 use crate::history::{self, Change};
 use crate::meta::Meta;
@@ -51,6 +52,9 @@ pub struct ChangedRow {
     /// Who wrote last, and when in milliseconds since 1970; nothing if it shows something else because of what
     /// others wrote to other rows.
     pub written: Option<(SiteId, i64)>,
+    /// The number that it had before a merge gave it the one that it shows (R-REMAP), as long as the log of
+    /// closed conflicts tells of it, whether that was since or before.
+    pub former: Option<i64>,
     /// Columns that were written, as far as is known.
     pub columns: Vec<String>,
     /// What it shows now, by column; nothing if it is not shown.
@@ -137,8 +141,8 @@ impl Replica {
             let since = since.unwrap_or_else(nothing);
             let (catalog, rows) = (&loaded.catalog, Vec::new());
             let lasting = settings::any_of(conn, ".delete")?;
-            let (since, last) = (&since, None);
-            let mut found = Found { conn, meta, catalog, since, anew, lasting, rows, last };
+            let (since, last, former) = (&since, None, Former::read(conn, meta)?);
+            let mut found = Found { conn, meta, catalog, since, anew, lasting, former, rows, last };
             let more = found.collect(limit.max(1))?;
             let (rows, last) = (found.once(), found.last);
             let token = match last.filter(|_| more) {
@@ -176,6 +180,7 @@ struct Found<'a> {
     anew: bool,
     /// Whether rows may have been updated so that they count as inserted since (`T.delete=last`).
     lasting: bool,
+    former: Former,
     /// Each with the latest write of it.
     rows: Vec<(Option<Stamp>, ChangedRow)>,
     /// The position of the latest of them.
@@ -322,7 +327,12 @@ impl<'a> Found<'a> {
         let values = shown.into_iter().flatten().enumerate().map(|(c, value)| (name(c), value));
         let (table, id) = (t.table.name.clone(), id(&stored.rid));
         let values = values.collect();
-        Ok(Some((latest, ChangedRow { table, id, row, change, written, columns, values })))
+        let former = match stored.loc {
+            Some(Loc::Row(number)) => self.former.of(t, &stored.rid, number),
+            _ => None,
+        };
+        let row = ChangedRow { table, id, row, change, written, former, columns, values };
+        Ok(Some((latest, row)))
     }
 }
 

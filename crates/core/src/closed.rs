@@ -16,12 +16,15 @@ use crate::refs::Lookup;
 use crate::sqlvalue::hex;
 use crate::{Result, open, state};
 pub use fallen::expect;
+pub use numbered::Former;
+use numbered::Numbered;
 use rusqlite::{Connection, params};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, SiteId, Stamp, Told, VersionVector};
 
 mod fallen;
+mod numbered;
 
 /// So many closed records are kept; the oldest go first.
 pub const KEPT: i64 = 1_000;
@@ -332,27 +335,6 @@ pub fn note_written(
     told: &[Lost],
 ) -> Result<()> {
     note_all(conn, meta, catalog, told, (ClosedBy::Write, &|told| told.kept.hlc.ms()))
-}
-
-/// Records that tell of the number of a row, by table, stamp and the number that the row asked for: a later one
-/// stands for them.
-struct Numbered(HashMap<(String, Hlc, i64, i64), Vec<i64>>);
-
-impl Numbered {
-    fn read(conn: &Connection) -> Result<Numbered> {
-        let sql = "SELECT no, tbl, lost, lost_site, what FROM synqlite_closed \
-                   WHERE kind = 'renumbered' AND lost IS NOT NULL";
-        let mut found = Numbered(HashMap::new());
-        let mut statement = conn.prepare_cached(sql)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let what: String = row.get(4)?;
-            let Some((asked, _)) = numbers(&what) else { continue };
-            let of = (row.get(1)?, Hlc(row.get(2)?), row.get(3)?, asked);
-            found.0.entry(of).or_default().push(row.get(0)?);
-        }
-        Ok(found)
-    }
 }
 
 fn note_all(

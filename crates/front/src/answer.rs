@@ -210,8 +210,11 @@ pub fn changes(found: &Changes, sites: &SiteNames) -> Json {
         let exact =
             r.values.iter().filter_map(|(column, v)| Some((column.clone(), exact(v)?.into())));
         let exact: Map<String, Json> = exact.collect();
-        if let (false, Some(row)) = (exact.is_empty(), row.as_object_mut()) {
-            row.insert("exact".to_owned(), exact.into());
+        let exact = (!exact.is_empty()).then(|| exact.into());
+        for (key, value) in [("former", r.former.map(Json::from)), ("exact", exact)] {
+            if let (Some(value), Some(row)) = (value, row.as_object_mut()) {
+                row.insert(key.to_owned(), value);
+            }
         }
         row
     };

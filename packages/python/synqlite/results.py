@@ -94,7 +94,8 @@ class ChangedRow:
 
     `id` is what the row is called here for as long as it exists, whatever its key; `row` is its name for
     people. `change` is "insert", "update" or "delete". `written` is None if nobody wrote to it: it shows something else
-    because of what others wrote to other rows. `columns` are those that were written, as far as is known. `exact` has
+    because of what others wrote to other rows. `columns` are those that were written, as far as is known. `former` is
+    the number that the row had before a merge gave it the one that it shows, as long as the log tells of it. `exact` has
     literals in SQL of the values that JSON cannot tell from others: blobs, infinity, text that is no UTF-8.
     """
 
@@ -106,6 +107,7 @@ class ChangedRow:
     columns: tuple[str, ...] = ()
     values: Optional[Mapping[str, Value]] = None
     exact: Optional[Mapping[str, str]] = None
+    former: Optional[int] = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ use synqlite_front::answer;
 ///
 /// Each answer ends with a token, to be given the next time. Without one all rows are shown. A row that changed
 /// several times is shown once, as it is now; one that went and is here again may be shown as updated, so keep
-/// rows by inserting or replacing them. After a change of the schema all rows come anew.
+/// rows by inserting or replacing them. After a change of the schema all rows come anew. A row whose number a merge
+/// changed is shown with the one that it had, as long as `conflicts --closed` tells of it.
 ///
 /// With `--json` a blob among the `values` is a text like x'00ff', infinity is null, and text that is no UTF-8 has
 /// marks in place of what cannot be read. A row with such a value has `exact` too: the literal in SQL of each.
@@ -34,7 +35,9 @@ pub fn run(args: &Args) -> Result<Report> {
         let by = r.written.map_or("because of other rows".to_owned(), |(site, at_ms)| {
             format!("{}  {}", time(at_ms), sites.short(site))
         });
-        format!("{} {} {} {}  {by}", r.change.name(), r.table, r.row, r.columns.join(","))
+        let former = r.former.map_or(String::new(), |number| format!(" (was {number})"));
+        let (change, columns) = (r.change.name(), r.columns.join(","));
+        format!("{change} {} {}{former} {columns}  {by}", r.table, r.row)
     };
     let mut told: Vec<String> = found.rows.iter().map(line).collect();
     if found.more {

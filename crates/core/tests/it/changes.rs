@@ -274,3 +274,33 @@ fn a_row_that_came_twice_and_went_is_told() {
     let heard = listener.listen(&mut a, usize::MAX);
     assert_eq!(heard.iter().map(|row| row.change).collect::<Vec<_>>(), [Change::Delete]);
 }
+
+/// Who holds a number finds out which row it was, wherever he hears of the change.
+#[test]
+fn a_row_with_another_number_says_which_it_had() {
+    let world = World::new();
+    let schema = "CREATE TABLE p(id INTEGER PRIMARY KEY, n TEXT)";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    let mut c = world.clone_site(&mut b, "c");
+    a.run("INSERT INTO p(n) VALUES('ann')");
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    b.run("INSERT INTO p(n) VALUES('bob')");
+    c.pull(&mut b);
+    let mut heard = [Listener::default(), Listener::default()];
+    heard[0].listen(&mut b, usize::MAX);
+    heard[1].listen(&mut c, usize::MAX);
+    settle(&mut a, &mut b);
+    c.pull(&mut b);
+    for (site, listener) in [&mut b, &mut c].into_iter().zip(&mut heard) {
+        let rows = listener.listen(site, usize::MAX);
+        let told: Vec<_> = rows.iter().map(|row| (row.row.as_str(), row.former)).collect();
+        assert!(told.contains(&("2", Some(1))), "{told:?}");
+        assert!(told.contains(&("1", None)), "{told:?}");
+    }
+    // Another row that gets the number has had none before.
+    b.run("DELETE FROM p WHERE id = 2; INSERT INTO p VALUES(2, 'cid')");
+    let rows = heard[0].listen(&mut b, usize::MAX);
+    let cid = rows.iter().find(|row| row.change == Change::Insert).unwrap();
+    assert_eq!((cid.row.as_str(), cid.former), ("2", None));
+}
