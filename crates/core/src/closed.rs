@@ -10,14 +10,14 @@ use crate::catalog::Catalog;
 use crate::describe::text;
 use crate::ended::{Was, ended};
 use crate::merge::{Decision, Lost, numbers};
-use crate::meta::{Meta, SiteNames};
+use crate::meta::{self, Meta, SiteNames};
 use crate::records::{self, Conflict};
 use crate::refs::Lookup;
 use crate::sqlvalue::hex;
 use crate::{Result, open, state};
 pub use fallen::expect;
-pub use numbered::Former;
 use numbered::Numbered;
+pub use numbered::{Former, forget_numbers};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use synqlite_view::ConflictKind;
@@ -228,11 +228,20 @@ fn close(
     if found.is_empty() {
         return Ok(0);
     }
+    let passing = match how {
+        ClosedBy::Merge => meta::get(conn, PASSING)?.unwrap_or(i64::MAX),
+        _ => i64::MAX,
+    };
+    let mut forget = conn.prepare_cached("DELETE FROM synqlite_closed WHERE no = ?1")?;
     let names = SiteNames::load(conn, lookup.meta.site)?;
     let sql =
         "UPDATE synqlite_closed SET closed = ?2, how = ?3, became = ?4, entry = NULL WHERE no = ?1";
     let mut update = conn.prepare_cached(sql)?;
     for (no, entry, kind, constraint, opened_ms) in &found {
+        if *no > passing {
+            forget.execute([no])?;
+            continue;
+        }
         let winner = changed.get(entry).and_then(Option::as_deref);
         let (entry, opened_ms, kind) = (*entry, *opened_ms, kind.as_str().into());
         let was = Was { entry, kind, constraint, opened_ms, winner };
@@ -249,6 +258,33 @@ fn close(
 pub fn settle(lookup: Lookup<'_>, entry: i64, verb: Verb, now_ms: i64) -> Result<()> {
     let how = (now_ms, &ClosedBy::Settled(verb));
     close(lookup, Some(entry), &BTreeMap::new(), how).map(drop)
+}
+
+/// The entry of the metadata that says which record was noted last before a merge in slices began.
+const PASSING: &str = "passing";
+
+/// Remembers, unless it is known, which record was noted last before a merge in slices began: what comes after it and
+/// goes before the merge ends was open between slices only.
+pub fn begin_slices(conn: &Connection) -> Result<()> {
+    if meta::get::<i64>(conn, PASSING)?.is_none() {
+        let sql = "SELECT ifnull(max(no), 0) FROM synqlite_closed";
+        let last: i64 = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        meta::set(conn, PASSING, last)?;
+    }
+    Ok(())
+}
+
+/// The merge has ended.
+pub fn end_slices(conn: &Connection) -> Result<()> {
+    meta::unset(conn, PASSING)
+}
+
+/// Forgets records of an entry that are over, and about which there was nothing to decide.
+pub fn forget(conn: &Connection, entry: i64) -> Result<()> {
+    let sql =
+        format!("DELETE FROM synqlite_closed WHERE no IN (SELECT no FROM ({OVER} AND entry = ?1))");
+    conn.prepare_cached(&sql)?.execute([entry])?;
+    Ok(())
 }
 
 /// Brings the log up to date with the records that the transaction may have opened or closed: with many open

@@ -15,7 +15,9 @@ mod queue;
 mod replay;
 mod window;
 
-pub use entry::{any, clear, columns_of_mask, forget, forget_misplaced, image, last, waiting};
+pub use entry::{
+    any, clear, columns_of_mask, forget, forget_misplaced, forget_table, image, last, waiting,
+};
 pub use independent::{Survey, survey};
 pub use queue::{Queue, more_than};
 pub use window::{Born, Changed, Gone, Millis, Run, Set, Window, Written};

@@ -4,6 +4,7 @@
 //! transactions as the rows they describe.
 
 mod names;
+pub mod rowids;
 mod tables;
 
 pub use names::{SITE, SiteNames, check as check_name};
@@ -70,6 +71,7 @@ impl Meta {
     /// Creates the metadata tables for a new database or a new site of one.
     pub fn create(conn: &Connection, database: DatabaseId, site: SiteId) -> Result<Meta> {
         DDL.iter().try_for_each(|sql| conn.execute_batch(sql))?;
+        rowids::mark(conn)?;
         set(conn, "format", FORMAT)?;
         set(conn, "database", database.0)?;
         set(conn, "site", site.0)?;

@@ -5,6 +5,7 @@
 //! each, every constraint holds. What a delta as a whole says holds after its last slice only: that this
 //! replica has seen it.
 
+use crate::closed;
 use crate::fold::Folded;
 use crate::fold::ahead::{self, Ahead};
 use crate::gaps::{Gaps, Wanted};
@@ -233,6 +234,7 @@ fn slice(
     if inbox::at(conn)? != Some(at) {
         return Ok(None);
     }
+    closed::begin_slices(conn)?;
     // A number that a row has only until the rest has come is not pinned (R-PIN), unless a program saw it and wrote.
     if journal::any(conn)? {
         work.fold()?;
@@ -242,6 +244,7 @@ fn slice(
     let upto = line::resolve(conn, &work.meta, &front.delta.upto)?;
     let Some(mut merge) = work.begin_merge(&base, &upto, true, front.again)? else {
         inbox::end(conn, at)?;
+        closed::end_slices(conn)?;
         return Ok(Some((Merged::default(), at)));
     };
     let mut delta = front.part(rows);
@@ -270,7 +273,9 @@ fn slice(
     }
     inbox::end(conn, at)?;
     // Twins are united in slices of their own.
-    Ok(Some((work.end_merge(merge, |_, _| Ok(()))?, next)))
+    let merged = work.end_merge(merge, |_, _| Ok(()))?;
+    closed::end_slices(conn)?;
+    Ok(Some((merged, next)))
 }
 
 impl Front {

@@ -11,9 +11,10 @@ pub mod outside;
 
 use crate::capture;
 use crate::catalog::{self, Catalog, Relation, Tracked};
+use crate::meta::rowids;
 use crate::policy::Policies;
 use crate::registry;
-use crate::schema::{self, Selection, Skipped, Table, near};
+use crate::schema::{self, Selection, Skipped, Table, TableKind, near};
 use crate::settings::{self, renamed::TableNames};
 use crate::{Error, Result, meta, renames};
 use rusqlite::{Connection, params};
@@ -86,7 +87,8 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let schema = schema::read(conn, policies, &selection)?;
     let (anew, before_ours) = (later_than_journal(conn)?, triggers_before_ours(conn)?);
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
-    let (missed, now) = (missed(conn)?, meta::get(conn, "position")?.unwrap_or(0));
+    let (missed, moved) = (missed(conn)?, rowids::are_others(conn)?);
+    let now = meta::get(conn, "position")?.unwrap_or(0);
     for table in schema.tables {
         let same = |k: &&(u32, String, String, String)| table.name.eq_ignore_ascii_case(&k.1);
         let Some((no, _, canonical, shape)) = known.iter().find(same) else { continue };
@@ -96,11 +98,11 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
             // What states do not say of rows is with what was kept of them.
             tracked.since.fill(now);
         }
-        let missing = |kind: &&str| !present.contains_key(&capture::own_name(kind, *no));
         // Dropping a table takes its triggers along, and rebuilding one under its name too, unless
         // they are made again.
-        let noted = !["insert", "update", "delete"].iter().any(missing);
-        let rebuilt = anew.contains(&tracked.table.name.to_ascii_lowercase());
+        let elsewhere = moved && tracked.table.kind == TableKind::Rowid;
+        let noted = !elsewhere && is_noted(&present, *no);
+        let rebuilt = elsewhere || anew.contains(&tracked.table.name.to_ascii_lowercase());
         let gap = !noted || rebuilt;
         let mut fit = !before_ours.contains(&tracked.table.name.to_ascii_lowercase());
         for (name, sql) in capture::objects(&tracked) {
@@ -288,6 +290,12 @@ pub fn as_another(
 ) -> Result<(Relation, Vec<u32>)> {
     let (relation, fresh, _) = number(conn, no, canonical, table, &Objects::new())?;
     Ok((relation, fresh))
+}
+
+/// Whether a table has the triggers that note what is written to it.
+fn is_noted(present: &Objects, no: u32) -> bool {
+    let mut kinds = ["insert", "update", "delete"].iter();
+    kinds.all(|kind| present.contains_key(&capture::own_name(kind, no)))
 }
 
 /// Tables, in lower case, that were made after the journal was. SQLite puts a new table behind all

@@ -5,7 +5,7 @@
 //! two, *twins*. Both were stamped with the millisecond of one write, at a clock that nothing had passed, on
 //! lines that part before; no two inserts are like that. So once the other site's twin has come, this one gives
 //! up its own: what was written to it since, and what refers to it, goes over. That is an ordinary write of
-//! this site, and all others follow.
+//! this site, and all others follow. Of two writes that were made to both since, the earlier is told (R-TOLD).
 //!
 //! It does so only with what nobody else has heard of. So nobody can be about to give up the other twin for this
 //! one, or to write to this one, or refer to it.
@@ -16,8 +16,9 @@
 mod find;
 
 use crate::Result;
+use crate::closed;
 use crate::line::parted::{self, Parted};
-use crate::merge::{Merged, MergedRows};
+use crate::merge::{Columns, Lost, Merged, MergedRows, Subject, Write};
 use crate::referring::{Referrer, Referring};
 use crate::refs::Lookup;
 use crate::rewrite::{self, Fate, Put, Rewrite};
@@ -25,9 +26,10 @@ use crate::state::{self, GroupState, Stored};
 use crate::work::Work;
 use find::{Names, cells};
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use synqlite_view::ConflictKind;
 use synqlite_wire::key::{KeyPart, decode, encode};
-use synqlite_wire::{Count, Rid, Stamp, Value};
+use synqlite_wire::{Cell, Count, Rid, Value};
 
 /// Twins that are to be united.
 pub(crate) struct Twins {
@@ -80,9 +82,10 @@ impl Twins {
         }
         let steps = plan(work, &mut heirs)?;
         if !steps.is_empty() {
+            tell(work, &heirs, merged)?;
             rewrite::write(work, steps.iter().map(|((table, _), step)| step.of(*table)))?;
             follow(work, &heirs);
-            merged.forget_numbers(&numbers(work, &heirs));
+            forget(work, &heirs, &steps, merged)?;
             count(work, &heirs, &steps, merged)?;
         }
         let done = self.names.is_empty();
@@ -101,19 +104,76 @@ pub(crate) fn unite(work: &mut Work<'_>, merged: &mut Merged) -> Result<()> {
     }
 }
 
-/// Numbers that twins asked for while both were there, by the names of their tables: one has it now.
-fn numbers(work: &Work<'_>, heirs: &Heirs) -> HashSet<(String, Stamp, i64)> {
-    let mut found = HashSet::new();
+/// Where both were written to since they were inserted, the earlier write gives way unseen (R-TOLD).
+fn tell(work: &mut Work<'_>, heirs: &Heirs, merged: &mut Merged) -> Result<()> {
+    let (mut told, lookup) = (Vec::new(), work.lookup());
+    for Twin { table, ours, theirs } in heirs.rows.values() {
+        let t = &lookup.catalog.tables[*table];
+        let row = theirs.loc.as_ref().map(|loc| state::shown(work.conn, t, loc)).transpose()?;
+        let (rid, stored, row) = (&theirs.rid, Some(theirs), row.as_deref());
+        let (here, sites) = (lookup.meta.site, &lookup.meta.names);
+        let subject = Subject { t, rid, row, stored, here, sites };
+        let cells = [cells(lookup, t, ours)?, cells(lookup, t, theirs)?];
+        for (g, of) in t.table.groups.iter().enumerate() {
+            let since = |stored: &Stored| {
+                let GroupState { stamp, pinned, .. } = stored.state.groups[g];
+                (!pinned && stamp.hlc > stored.state.header.inserted.hlc).then_some(stamp)
+            };
+            let (Some(mine), Some(other)) = (since(ours), since(theirs)) else { continue };
+            if of.counter || mine == other || is_same(&cells[0][g], &cells[1][g], heirs) {
+                continue;
+            }
+            let write = |stamp, cell: &Cell| Write { stamp, values: cell.values.clone() };
+            let (mine, other) = (write(mine, &cells[0][g]), write(other, &cells[1][g]));
+            let (lost, kept) =
+                if mine.stamp.hlc > other.stamp.hlc { (other, mine) } else { (mine, other) };
+            let (kind, columns) = (ConflictKind::Overwritten, Columns::of(t, &of.columns));
+            let lost = subject.gives_way(kind, &columns, &lost, &kept, "later and wins");
+            told.push((t.table.name.clone(), lost));
+        }
+    }
+    let lost: Vec<Lost> = told.iter().map(|(_, lost)| lost.clone()).collect();
+    let Work { conn, meta, catalog, now_ms, .. } = work;
+    closed::note(conn, meta, catalog, &lost, *now_ms)?;
+    told.into_iter().for_each(|(table, lost)| merged.tell(&table, lost));
+    Ok(())
+}
+
+/// Whether two cells say the same once twins are one.
+fn is_same(ours: &Cell, theirs: &Cell, heirs: &Heirs) -> bool {
+    let heir = |rid: &Option<Rid>| rid.as_ref().map(|rid| heirs.heir(rid));
+    let refers = ours.refs.iter().any(Option::is_some);
+    match refers {
+        true => ours.refs.iter().map(heir).eq(theirs.refs.iter().cloned()),
+        false => ours.values == theirs.values,
+    }
+}
+
+/// While both were there one may have stepped aside for the other, had another number, or waited for a row that did.
+/// There was nothing to decide about that.
+fn forget(
+    work: &Work<'_>,
+    heirs: &Heirs,
+    steps: &BTreeMap<(usize, Rid), Step>,
+    merged: &mut Merged,
+) -> Result<()> {
+    let (mut asked, mut pairs) = (HashSet::new(), HashSet::new());
     for Twin { table, ours, theirs } in heirs.rows.values() {
         let t = &work.catalog.tables[*table];
         let Some(alias) = t.table.rowid_alias() else { continue };
-        for stored in [ours, theirs] {
-            let asked = stored.state.kept_id(t).map(|id| (stored.state.column_stamp(t, alias), id));
-            let named = |(stamp, id)| [&t.table.name, &t.canonical].map(|n| (n.clone(), stamp, id));
-            found.extend(asked.map(named).into_iter().flatten());
+        let stamps = [ours, theirs].map(|stored| stored.state.column_stamp(t, alias));
+        pairs.insert((stamps[0], stamps[1]));
+        for (stored, stamp) in [ours, theirs].into_iter().zip(stamps) {
+            let named = |id| [&t.table.name, &t.canonical].map(|n| (n.clone(), stamp, id));
+            asked.extend(stored.state.kept_id(t).map(named).into_iter().flatten());
         }
     }
-    found
+    merged.forget_numbers(&asked);
+    closed::forget_numbers(work.conn, &work.meta, &pairs)?;
+    let twins = heirs.rows.values().flat_map(|twin| [&twin.ours, &twin.theirs]);
+    let all = twins.chain(steps.values().map(|step| &step.stored));
+    let entries: BTreeSet<i64> = all.filter_map(|stored| stored.entry).collect();
+    entries.into_iter().try_for_each(|entry| closed::forget(work.conn, entry))
 }
 
 /// Rows of tables that are not replicated follow from ours to theirs (R-LOCAL).

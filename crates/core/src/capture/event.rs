@@ -33,7 +33,7 @@ pub enum Event {
 }
 
 impl Event {
-    const ALL: [Event; 8] = [
+    pub const ALL: [Event; 8] = [
         Event::Insert,
         Event::Update,
         Event::Delete,

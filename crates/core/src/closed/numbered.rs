@@ -5,8 +5,8 @@ use crate::catalog::Tracked;
 use crate::merge::numbers;
 use crate::meta::Meta;
 use crate::sqlvalue::hex;
-use rusqlite::Connection;
-use std::collections::HashMap;
+use rusqlite::{Connection, Row};
+use std::collections::{HashMap, HashSet};
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Hlc, Rid, Stamp, told};
 
@@ -31,6 +31,33 @@ impl Numbered {
     }
 }
 
+/// Forgets that one row of a pair got another number because of the other, as the two are one.
+pub fn forget_numbers(
+    conn: &Connection,
+    meta: &Meta,
+    pairs: &HashSet<(Stamp, Stamp)>,
+) -> Result<()> {
+    let sql = "SELECT no, lost, lost_site, kept, kept_site FROM synqlite_closed \
+               WHERE kind = ?1 AND lost IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let (mut rows, mut untrue) =
+        (statement.query([ConflictKind::Renumbered.as_str()])?, Vec::<i64>::new());
+    while let Some(row) = rows.next()? {
+        let (lost, kept) = (stamp(meta, row, 1)?, stamp(meta, row, 3)?);
+        if pairs.contains(&(lost, kept)) || pairs.contains(&(kept, lost)) {
+            untrue.push(row.get(0)?);
+        }
+    }
+    let mut delete = conn.prepare_cached("DELETE FROM synqlite_closed WHERE no = ?1")?;
+    untrue.iter().try_for_each(|no| delete.execute([no]).map(drop))?;
+    Ok(())
+}
+
+/// The stamp in two columns.
+fn stamp(meta: &Meta, row: &Row<'_>, at: usize) -> Result<Stamp> {
+    Ok(Stamp { hlc: Hlc(row.get(at)?), site: meta.site_of(row.get(at + 1)?)? })
+}
+
 /// The numbers that rows had before they got those that they show, as long as the log tells of it.
 pub struct Former(HashMap<(String, i64), Vec<Move>>);
 
@@ -53,10 +80,8 @@ impl Former {
         while let Some(row) = rows.next()? {
             let what: String = row.get(1)?;
             let Some((was, is)) = numbers(&what) else { continue };
-            let stamp = |at: usize| -> Result<Stamp> {
-                Ok(Stamp { hlc: Hlc(row.get(at)?), site: meta.site_of(row.get(at + 1)?)? })
-            };
-            let one = Move { was, record: row.get(2)?, lost: stamp(3)?, kept: stamp(5)? };
+            let (lost, kept) = (stamp(meta, row, 3)?, stamp(meta, row, 5)?);
+            let one = Move { was, record: row.get(2)?, lost, kept };
             found.0.entry((row.get(0)?, is)).or_default().push(one);
         }
         Ok(found)

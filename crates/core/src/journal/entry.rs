@@ -133,6 +133,13 @@ pub fn forget(conn: &Connection, last: i64) -> Result<()> {
     Ok(())
 }
 
+/// Drops all entries of the table with this number.
+pub fn forget_table(conn: &Connection, no: u32) -> Result<()> {
+    let mut delete = conn.prepare_cached("DELETE FROM synqlite_journal WHERE ev = ?1")?;
+    Event::ALL.iter().try_for_each(|event| delete.execute([event.of_table(no)]).map(drop))?;
+    Ok(())
+}
+
 /// Empties the journal. Touches nothing if the journal is empty: even a DELETE
 /// of no rows makes SQLite write the file.
 pub fn clear(conn: &Connection) -> Result<()> {

@@ -479,7 +479,7 @@ impl Lost {
 impl Merged {
     /// Notes what gave way in the table called `table` here. It is no decision against anybody where nobody
     /// is known to have written what gave way.
-    pub(super) fn tell(&mut self, table: &str, lost: Lost) {
+    pub(crate) fn tell(&mut self, table: &str, lost: Lost) {
         let claim = lost.renumbered().map(|(asked, _)| (lost.told.lost, asked));
         // A number that changes here is told where it does.
         if !(is_witness(lost.told.lost.site) || lost.received && claim.is_some()) {

@@ -10,6 +10,7 @@ mod converted;
 mod copies;
 mod cost;
 mod counters;
+mod dumps;
 mod folds;
 mod forks;
 mod freed;

@@ -267,3 +267,42 @@ fn mig_add_a_default_of_another_type_and_another_default() {
         }
     }
 }
+
+/// The column is known again, so what a site writes that migrates later is a write of it.
+#[test]
+fn mig_rename_a_column_may_get_another_type_too() {
+    let types = ["INTEGER", "TEXT", "REAL", "NUMERIC"];
+    for (old, new) in types.iter().flat_map(|old| types.iter().map(move |new| (old, new))) {
+        for table in ["t", "renamed"] {
+            let world = World::new();
+            let mut a = world.init(
+                "a",
+                &format!(
+                    "CREATE TABLE t(id INTEGER PRIMARY KEY, v {old}, w TEXT); \
+                     INSERT INTO t VALUES(1, 1001, 'a'), (2, 1002, 'b'), (3, 1003, 'c'), (4, 1004, 'd')"
+                ),
+            );
+            let mut b = world.clone_site(&mut a, "b");
+            let migrate = |site: &mut Site| {
+                site.run(&format!(
+                    "PRAGMA foreign_keys=OFF; BEGIN; CREATE TABLE new_t(id INTEGER PRIMARY KEY, q {new}, w TEXT, z DEFAULT 5); \
+                     INSERT INTO new_t(id, q, w) SELECT id, CAST(v AS {new}), w FROM t; DROP TABLE t; \
+                     ALTER TABLE new_t RENAME TO {table}; COMMIT"
+                ));
+                site.replica.fold().unwrap();
+            };
+            migrate(&mut b);
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            a.run("UPDATE t SET v = 2002 WHERE id = 2");
+            settle(&mut a, &mut b);
+            migrate(&mut a);
+            settle(&mut a, &mut b);
+            for site in [&a, &b] {
+                let shown =
+                    site.row(&format!("SELECT CAST(q AS INTEGER) FROM {table} WHERE id = 2"));
+                assert_eq!(shown, "2002", "{old} {new} {table}");
+                assert_eq!(site.row(&format!("SELECT count(*) FROM {table}")), "4");
+            }
+        }
+    }
+}

@@ -484,3 +484,29 @@ fn programs_write_while_much_is_read() {
     assert!(!left.iter().any(|name| name.to_string_lossy().contains("-synqlite-")), "{left:?}");
     whole(&a);
 }
+
+/// What is open between slices only, as rows exchange their keys, was nothing to decide.
+#[test]
+fn what_is_open_between_slices_only_is_not_told() {
+    let world = World::new();
+    let schema = format!(
+        "CREATE TABLE p(id INTEGER PRIMARY KEY, tag TEXT UNIQUE); \
+         CREATE TABLE c(id INTEGER PRIMARY KEY, p INTEGER REFERENCES p(id) ON DELETE CASCADE, b); \
+         {MANY} INSERT INTO p SELECT i, 'p' || i FROM c; INSERT INTO c SELECT id, id, 'x' FROM p"
+    );
+    let mut a = world.init("a", &schema);
+    let mut b = world.clone_site(&mut a, "b");
+    b.run("UPDATE p SET tag = 'z' || tag; UPDATE p SET tag = 'p' || (id * 7 % 6000 + 1)");
+    let (replica, env) = between(&world.path("a"), |_| {});
+    a.replica = replica;
+    a.replica.pull_from(&mut b.replica, false).unwrap();
+    assert!(env.1.load(Relaxed) > 1, "several slices");
+    assert_eq!(a.replica.closed_conflicts().unwrap(), []);
+    // What both claim is told as ever.
+    a.run("UPDATE p SET tag = 'mine' WHERE id = 1");
+    b.run("UPDATE p SET tag = 'mine' WHERE id = 2");
+    settle(&mut a, &mut b);
+    a.run("UPDATE p SET tag = 'other' WHERE id IN (1, 2) AND tag = 'mine'");
+    a.replica.fold().unwrap();
+    assert!(!a.replica.closed_conflicts().unwrap().is_empty());
+}

@@ -18,6 +18,7 @@
 pub mod app;
 mod between;
 pub mod counts;
+pub mod dump;
 pub mod generate;
 pub mod marks;
 pub mod migrate;
@@ -113,6 +114,8 @@ pub enum Action {
     Backup,
     /// Puts that copy back.
     Restore,
+    /// Is dumped and read back.
+    Dump,
     /// Becomes a clone of a site, if it is none yet.
     Clone(usize, How),
 }
@@ -208,6 +211,7 @@ impl fmt::Display for History {
                 Action::Policy(key, value) => writeln!(f, "synqlite policy {key}={value}")?,
                 Action::Backup => writeln!(f, "backup")?,
                 Action::Restore => writeln!(f, "restore")?,
+                Action::Dump => writeln!(f, "dump, and read it back")?,
                 Action::Clone(of, how) => {
                     writeln!(f, "becomes a clone of {} ({how:?})", site_name(*of))?;
                 }

@@ -3,6 +3,7 @@
 use super::app::{self, App, Ran, System};
 use super::between::Waiting;
 use super::counts::{Shaped, Sums};
+use super::dump;
 use super::generate::{NOBODYS, START_MS};
 use super::marks::{self, Marks, Shown};
 use super::migrate::Migration;
@@ -372,6 +373,11 @@ impl<'a> Player<'a> {
             Action::Policy(key, value) => self.policy(n, key, value),
             Action::Backup => self.backup(n),
             Action::Restore => self.restore(n),
+            Action::Dump => {
+                self.close_app(n)?;
+                dump::read_back(&self.sites[n].path).map_err(harness)?;
+                self.open_app(n)
+            }
             Action::Clone(..) => Ok(()),
         }
     }

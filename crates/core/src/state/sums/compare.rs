@@ -205,13 +205,14 @@ impl Alike {
 fn spellings(conn: &Connection, now: &Value) -> Result<Vec<Value>> {
     let sql = "SELECT CAST(?1 AS TEXT), iif(CAST(?1 AS NUMERIC) = ?1, CAST(?1 AS NUMERIC), NULL), \
                iif(CAST(?1 AS REAL) = ?1, CAST(?1 AS REAL), NULL), \
-               iif(CAST(?1 AS INTEGER) = ?1, CAST(?1 AS INTEGER), NULL)";
+               iif(CAST(?1 AS INTEGER) = ?1, CAST(?1 AS INTEGER), NULL), \
+               iif(CAST(?1 AS INTEGER) = ?1, CAST(CAST(?1 AS INTEGER) AS TEXT), NULL)";
     if matches!(now, Value::Null | Value::Blob(_)) {
         return Ok(vec![]);
     }
     let mut statement = conn.prepare_cached(sql)?;
     let found = statement.query_row([Bind(now)], |row| {
-        (0..4).map(|i| row.get_ref(i).map(value)).collect::<rusqlite::Result<Vec<_>>>()
+        (0..5).map(|i| row.get_ref(i).map(value)).collect::<rusqlite::Result<Vec<_>>>()
     })?;
     Ok(found.into_iter().filter(|value| !value.is_null()).collect())
 }

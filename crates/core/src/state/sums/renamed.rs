@@ -8,8 +8,11 @@ use super::chunk::{CHECK, Layout, hash, part};
 use super::compare::Sums;
 use crate::Result;
 use crate::catalog::Tracked;
+use crate::equal::converted;
+use crate::schema::Affinity;
 use crate::sqlvalue::{as_ref, values};
 use rusqlite::Connection;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use synqlite_wire::Value;
 
@@ -97,9 +100,9 @@ impl Sums {
             let whole = places.iter().all(Option::is_some);
             for row in rows {
                 let (mut shown, mut check) = (Vec::new(), 0u16);
-                for ((no, _), c) in layout.iter().zip(&places) {
+                for ((no, affinity), c) in layout.iter().zip(&places) {
                     let Some(c) = *c else { continue };
-                    let hash = hash(*no, as_ref(&row[c]));
+                    let hash = hash(*no, as_ref(&former(&row[c], *affinity)));
                     shown.push(hash as u8);
                     check = check.wrapping_add(part(hash));
                 }
@@ -117,6 +120,17 @@ impl Sums {
         same.different = shows.len();
         same
     }
+}
+
+/// What a value was before its column got another type than this one.
+fn former(value: &Value, affinity: Affinity) -> Cow<'_, Value> {
+    let was = match (affinity, value) {
+        (Affinity::Text, Value::Real(_)) => converted(value, Affinity::Integer)
+            .and_then(|whole| converted(&whole, affinity))
+            .or_else(|| converted(value, affinity)),
+        _ => converted(value, affinity),
+    };
+    was.map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
 /// Where the columns of sums are now.

@@ -244,3 +244,43 @@ fn r_twin_two_copies_of_a_line_that_is_gone() {
     let texts = "SELECT DISTINCT s FROM o ORDER BY 1";
     assert_eq!(a.rows(texts), ["eleven", "one", "restored", "ten", "went on"]);
 }
+
+/// Both wrote to one column since: the later write stays, and the other is told, on every site (R-TOLD).
+#[test]
+fn r_twin_what_gives_way_is_told() {
+    for (how, later) in
+        [(How::Restored, true), (How::Folded, true), (How::Copied, true), (How::Folded, false)]
+    {
+        let (lab, mut a, mut b, backup) = waiting(TABLES, WAITS);
+        a.pull(&mut b);
+        let wait = || std::thread::sleep(std::time::Duration::from_millis(3));
+        let (ours, theirs) = (
+            "UPDATE o SET s = 'ours', n = 5 WHERE id = 10",
+            "UPDATE o SET s = 'theirs', n = 5 WHERE id = 10",
+        );
+        wait();
+        let mut b = if later {
+            a.run(theirs);
+            wait();
+            let b = go_on(&lab, b, &backup, how);
+            b.run(ours);
+            b
+        } else {
+            let b = go_on(&lab, b, &backup, how);
+            b.run(ours);
+            wait();
+            a.run(theirs);
+            b
+        };
+        b.pull(&mut a);
+        agree(&mut [&mut a, &mut b]);
+        let (stays, goes) = if later { ("ours", "theirs") } else { ("theirs", "ours") };
+        for site in [&a, &b] {
+            assert_eq!(site.row("SELECT s FROM o WHERE id = 10"), stays, "{how:?}");
+            let closed = site.replica.closed_conflicts().unwrap();
+            let told: Vec<_> = closed.iter().filter(|c| c.kind.as_str() == "overwritten").collect();
+            assert_eq!(told.len(), 1, "{how:?} {closed:?}");
+            assert!(told[0].what.starts_with(&format!("s: '{goes}' of ")), "{}", told[0].what);
+        }
+    }
+}
