@@ -10,7 +10,7 @@ use synqlite_front::answer;
 /// Each answer ends with a token, to be given the next time. Without one all rows are shown. A row that changed
 /// several times is shown once, as it is now; one that went and is here again may be shown as updated, so keep
 /// rows by inserting or replacing them. After a change of the schema all rows come anew. A row whose number a merge
-/// changed is shown with the one that it had, as long as `conflicts --closed` tells of it.
+/// changed is shown with the one that it had (`former`), as long as `conflicts --closed` tells of it.
 ///
 /// With `--json` a blob among the `values` is a text like x'00ff', infinity is null, and text that is no UTF-8 has
 /// marks in place of what cannot be read. A row with such a value has `exact` too: the literal in SQL of each.
