@@ -11,6 +11,7 @@
 mod again;
 mod altered;
 mod late;
+mod moved;
 mod place;
 mod policies;
 mod rebuild;
@@ -23,17 +24,17 @@ mod united;
 mod unsure;
 
 use crate::capture;
-use crate::catalog::{Catalog, Fresh, Loc, Relation, Tracked};
+use crate::catalog::{Fresh, Loc, Relation, Tracked};
 use crate::closed::{self, ClosedBy};
 use crate::fold;
 use crate::history;
 use crate::journal::{self, Changed};
 use crate::merge::{self, Anew};
-use crate::meta::{self, Meta, rowids};
+use crate::meta::{self, Meta};
 use crate::parts;
 use crate::refs::Lookup;
 use crate::registry;
-use crate::schema::{Affinity, Collation, Column, Group, Table, TableKind};
+use crate::schema::{Affinity, Collation, Column, Group, Table};
 use crate::settings;
 use crate::state::stash::{self, Piece};
 use crate::state::sums;
@@ -67,11 +68,8 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         work.policies = settings::load(work.conn)?;
     }
     track::outside::follow(work.conn)?;
+    moved::find(work)?;
     let mut loaded = track::load(work.conn, &work.policies)?;
-    let moved = rowids::are_others(work.conn)?;
-    if moved {
-        distrust(work.conn, &loaded.catalog)?;
-    }
     work.catalog = loaded.catalog.clone();
     bring_back(work)?;
     suspect(work, &mut loaded)?;
@@ -79,9 +77,7 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
     follow_schema(work, &loaded, &Fresh::new(), &Fresh::new())?;
     unite(work, &mut loaded)?;
     loaded.left.iter().try_for_each(|no| track::drop_objects(work.conn, *no))?;
-    if moved || rowids::are_unmarked(work.conn)? {
-        rowids::mark(work.conn)?;
-    }
+    moved::end(work)?;
     let gone = track::note_gone(work.conn, &loaded.gone, work.meta.local_seq)?;
     gone.lost.iter().try_for_each(|no| gaps::lose(work.conn, &work.meta, *no, None))?;
     let dropped = !gone.unseen.is_empty();
@@ -102,13 +98,6 @@ pub(crate) fn catch_up(work: &mut Work<'_>) -> Result<()> {
         follow(work, &Anew { references, ..Anew::default() }, ClosedBy::Schema)?;
     }
     Ok(())
-}
-
-/// Rows of these tables have other rowids than the journal says, or may have: nobody knows which of its entries are
-/// of a time before. What rows show now tells what was written.
-fn distrust(conn: &Connection, catalog: &Catalog) -> Result<()> {
-    let mut counted = catalog.tables.iter().filter(|t| t.table.kind == TableKind::Rowid);
-    counted.try_for_each(|t| journal::forget_table(conn, t.no))
 }
 
 /// States of rows that came, or changed, while a table was out of sight by policy say nothing of its columns: from

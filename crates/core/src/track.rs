@@ -11,10 +11,9 @@ pub mod outside;
 
 use crate::capture;
 use crate::catalog::{self, Catalog, Relation, Tracked};
-use crate::meta::rowids;
 use crate::policy::Policies;
 use crate::registry;
-use crate::schema::{self, Selection, Skipped, Table, TableKind, near};
+use crate::schema::{self, Selection, Skipped, Table, near};
 use crate::settings::{self, renamed::TableNames};
 use crate::{Error, Result, meta, renames};
 use rusqlite::{Connection, params};
@@ -87,7 +86,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let schema = schema::read(conn, policies, &selection)?;
     let (anew, before_ours) = (later_than_journal(conn)?, triggers_before_ours(conn)?);
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
-    let (missed, moved) = (missed(conn)?, rowids::are_others(conn)?);
+    let (missed, elsewhere) = (missed(conn)?, elsewhere(conn)?);
     let now = meta::get(conn, "position")?.unwrap_or(0);
     for table in schema.tables {
         let same = |k: &&(u32, String, String, String)| table.name.eq_ignore_ascii_case(&k.1);
@@ -100,9 +99,9 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         }
         // Dropping a table takes its triggers along, and rebuilding one under its name too, unless
         // they are made again.
-        let elsewhere = moved && tracked.table.kind == TableKind::Rowid;
-        let noted = !elsewhere && is_noted(&present, *no);
-        let rebuilt = elsewhere || anew.contains(&tracked.table.name.to_ascii_lowercase());
+        let moved = elsewhere.contains(no);
+        let noted = !moved && is_noted(&present, *no);
+        let rebuilt = moved || anew.contains(&tracked.table.name.to_ascii_lowercase());
         let gap = !noted || rebuilt;
         let mut fit = !before_ours.contains(&tracked.table.name.to_ascii_lowercase());
         for (name, sql) in capture::objects(&tracked) {
@@ -290,6 +289,15 @@ pub fn as_another(
 ) -> Result<(Relation, Vec<u32>)> {
     let (relation, fresh, _) = number(conn, no, canonical, table, &Objects::new())?;
     Ok((relation, fresh))
+}
+
+/// The entry of the metadata that lists tables whose rows have other rowids since the last command, by number.
+pub const ELSEWHERE: &str = "elsewhere";
+
+/// Those tables.
+pub fn elsewhere(conn: &Connection) -> Result<BTreeSet<u32>> {
+    let listed: String = meta::get(conn, ELSEWHERE)?.unwrap_or_default();
+    Ok(listed.lines().filter_map(|no| no.parse().ok()).collect())
 }
 
 /// Whether a table has the triggers that note what is written to it.

@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::http::{Client, Request, RequestError, Tried, header, pause, reason};
 use crate::name::{Kind, ObjectName};
-use crate::store::{Ask, Changes, Cursor, Entry, Found, Mark, Put, Step, Store};
+use crate::store::{Ask, Changes, Cursor, Entry, Fingerprint, Found, Mark, Put, Step, Store};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -87,6 +87,8 @@ impl Hub {
         let cursor = self.cursor(&answer)?;
         let more = header(&answer, "synqlite-more").unwrap_or(false);
         let mark = mark(header::<String>(&answer, "synqlite-mark").as_deref());
+        let prints = ["synqlite-mark-print", "synqlite-upto-print"];
+        let prints = prints.map(|name| print(&header::<String>(&answer, name)?));
         let packed = header::<String>(&answer, "content-encoding").is_some_and(|how| how == "zstd");
         let body = answer.into_body().into_reader();
         let lasting = |_| self.client.stranger("its list cannot be read");
@@ -123,7 +125,7 @@ impl Hub {
             // A name that is none of ours is none of ours here too.
             found.extend(line.entry.map(|entry| (entry, prefix)));
         }
-        Ok(Page { found, cursor, more, mark })
+        Ok(Page { found, cursor, more, mark, prints })
     }
 
     /// Where the store stands, as an answer says.
@@ -161,8 +163,9 @@ impl Hub {
                 }
             }
             if after == from {
-                listing.mark = page.mark;
+                (listing.mark, listing.prints[0]) = (page.mark, page.prints[0]);
             }
+            listing.prints[1] = page.prints[1];
             for (entry, mut prefix) in page.found {
                 if prefix.len() > room {
                     prefix.truncate(HEAD);
@@ -360,6 +363,7 @@ struct Page {
     cursor: Cursor,
     more: bool,
     mark: Mark,
+    prints: [Option<Fingerprint>; 2],
 }
 
 #[derive(Default)]
@@ -369,6 +373,7 @@ struct Listing {
     cursor: Option<Cursor>,
     resumed: bool,
     mark: Mark,
+    prints: [Option<Fingerprint>; 2],
 }
 
 /// What a hub says that it has at a cursor. One that says nothing of it is of an earlier release.
@@ -377,6 +382,12 @@ fn mark(said: Option<&str>) -> Mark {
         Some("-") => Mark::Nothing,
         said => said.and_then(ObjectName::parse).map_or(Mark::Untold, Mark::Object),
     }
+}
+
+/// Eight bytes in hexadecimal digits.
+fn print(said: &str) -> Option<Fingerprint> {
+    let digits = Some(said).filter(|said| said.len() == 16)?;
+    u64::from_str_radix(digits, 16).ok().map(u64::to_be_bytes)
 }
 
 /// `SEQUENCE SIZE NAME[ LENGTH]`.
@@ -438,7 +449,7 @@ impl Store for Hub {
     }
 
     fn changes(&self, ask: Ask) -> Result<Changes> {
-        let Listing { found, cursor, resumed, mark } =
+        let Listing { found, cursor, resumed, mark, prints } =
             self.changes_after(ask.after, ask.prefix, ask.site)?;
         let mark = match mark {
             Mark::Object(name) if name.database != ask.database => Mark::Untold,
@@ -452,7 +463,7 @@ impl Store for Hub {
             let (address, found) = (self.address(), others.into_iter().collect());
             return Err(Error::DatabaseMismatch { address, expected: ask.database, found });
         }
-        Ok(Changes { found, cursor, resumed, mark })
+        Ok(Changes { found, cursor, resumed, mark, prints })
     }
 
     fn wait(&self, after: Option<Cursor>, at_most: Duration) -> Result<Option<Cursor>> {

@@ -64,7 +64,13 @@ pub struct Changes {
     pub resumed: bool,
     /// What the store has where they go on from.
     pub mark: Mark,
+    /// What that object begins with, and the one at the cursor.
+    pub prints: [Option<Fingerprint>; 2],
 }
+
+/// A hash of what an object begins with. Two may have one name, where a store was put back together with the site
+/// that had put the first.
+pub type Fingerprint = [u8; 8];
 
 /// What a store that numbers its objects has at a cursor. One that was put back to an older copy goes on
 /// under the same epoch, and has something else there, or nothing.

@@ -145,6 +145,40 @@ fn a_hub_whose_folder_was_put_back_lacks_nothing_after_a_sync_of_each_site() {
     }
 }
 
+/// What the site sends then has the name and the sequence of what was lost.
+#[test]
+fn a_site_that_was_put_back_with_its_hub_is_noticed() {
+    let lab = Lab::new();
+    let (store, kept) = (lab.path("hub"), lab.path("kept"));
+    let hub = Hub::start(&store, &["--open"]);
+    let at = hub.address.to_string();
+    two(&lab, &hub.url("todo"));
+    note(&lab, "A", "before");
+    for site in ["A", "B"] {
+        sync(&lab, site);
+    }
+    drop(hub);
+    copy(&store, &kept);
+    let backup = std::fs::read(lab.db("A")).unwrap();
+    let hub = Hub::start_at(&at, &store, &["--open"]);
+    note(&lab, "A", "lost");
+    for site in ["A", "B"] {
+        sync(&lab, site);
+    }
+    drop(hub);
+    std::fs::remove_dir_all(&store).unwrap();
+    copy(&kept, &store);
+    std::fs::write(lab.db("A"), backup).unwrap();
+    let _hub = Hub::start_at(&at, &store, &["--open"]);
+    note(&lab, "A", "new");
+    for site in ["A", "B", "A", "B"] {
+        sync(&lab, site);
+    }
+    lab.assert_equal(&["A", "B"]);
+    let notes = lab.rows("B", "SELECT * FROM note WHERE text IN ('before', 'lost', 'new')");
+    assert_eq!(notes.len(), 3, "{notes:?}");
+}
+
 /// What A wrote is superseded before A sends it, by the same value, so there is nothing to send or tell, and
 /// nothing in the place that says so. What A sends next must not build on it.
 #[test]

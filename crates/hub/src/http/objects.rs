@@ -24,6 +24,10 @@ pub(super) const EPOCH: HeaderName = HeaderName::from_static("synqlite-epoch");
 pub(super) const UPTO: HeaderName = HeaderName::from_static("synqlite-upto");
 const MORE: HeaderName = HeaderName::from_static("synqlite-more");
 const MARK: HeaderName = HeaderName::from_static("synqlite-mark");
+const MARK_PRINT: HeaderName = HeaderName::from_static("synqlite-mark-print");
+const UPTO_PRINT: HeaderName = HeaderName::from_static("synqlite-upto-print");
+/// So many bytes of an object are in its fingerprint. Headers, with the clocks of what follows, begin an object.
+const PRINTED: u64 = 4 << 10;
 const SEQUENCE: HeaderName = HeaderName::from_static("synqlite-sequence");
 const COVERS: &str = "synqlite-covers";
 
@@ -105,7 +109,16 @@ pub(super) async fn list(
     if page.more {
         out.insert(MORE, HeaderValue::from_static("true"));
     }
+    let (mark, print) = mark.unzip();
     out.extend(mark.map(|mark| (MARK, mark)));
+    let print = print.flatten();
+    out.extend(print.clone().map(|print| (MARK_PRINT, print)));
+    let latest = if page.upto == after {
+        print
+    } else {
+        self::mark(&hub, &place, Some(page.upto)).await?.and_then(|(_, print)| print)
+    };
+    out.extend(latest.map(|print| (UPTO_PRINT, print)));
     out.insert(VARY, HeaderValue::from_static("accept-encoding"));
     let mut text = page.text;
     if text.len() > PLAIN && takes_zstd(&headers) {
@@ -122,17 +135,26 @@ pub(super) async fn list(
     Ok(response)
 }
 
-/// The name of the object with a sequence, `-` if the place has none.
-async fn mark(hub: &Hub, place: &Place, sequence: Option<u64>) -> StoreResult<Option<HeaderValue>> {
-    let Some(sequence) = sequence else { return Ok(None) };
-    let wanted = Wanted { after: sequence - 1, prefix: 0, limit: 1 };
+/// The name of the object with a sequence, `-` if the place has none, and its fingerprint.
+async fn mark(hub: &Hub, place: &Place, sequence: Option<u64>) -> StoreResult<Option<Marked>> {
+    let Some(before) = sequence.and_then(|sequence| sequence.checked_sub(1)) else {
+        return Ok(None);
+    };
+    let wanted = Wanted { after: before, prefix: PRINTED, limit: 1 };
     let page = hub.backend.list(place, wanted).await?;
-    let mut words = page.text.trim_ascii_end().split(|byte| *byte == b' ');
-    let there = words.next() == Some(sequence.to_string().as_bytes());
+    let end = page.text.iter().position(|byte| *byte == b'\n').unwrap_or(page.text.len());
+    let (line, prefix) = page.text.split_at(end);
+    let mut words = line.split(|byte| *byte == b' ');
+    let there = words.next() == Some((before + 1).to_string().as_bytes());
     let name = words.nth(1).filter(|_| there).unwrap_or(b"-");
+    let print = there.then(|| blake3::hash(prefix).to_hex()[..16].to_owned());
     // A name is always a value.
-    Ok(HeaderValue::from_bytes(name).ok())
+    let name = HeaderValue::from_bytes(name).ok();
+    Ok(name.map(|name| (name, print.and_then(|print| HeaderValue::from_str(&print).ok()))))
 }
+
+/// What a place has at a sequence: a name, and the fingerprint of what has it.
+type Marked = (HeaderValue, Option<HeaderValue>);
 
 /// Whether the sender of these headers can unpack zstd.
 fn takes_zstd(headers: &HeaderMap) -> bool {

@@ -11,7 +11,7 @@ use super::plan::Plan;
 use super::{Result, SyncError, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_core::Aside;
-use synqlite_objects::{Changes, Cursor, Entry, Found, Kind, Mark, ObjectName, Store};
+use synqlite_objects::{Changes, Cursor, Entry, Fingerprint, Found, Kind, Mark, ObjectName, Store};
 use synqlite_objects::{SnapshotHead, SnapshotHeader, decode_snapshot_head, peek_snapshot};
 use synqlite_wire::batch::{self, HEADER_PREFIX};
 use synqlite_wire::{BatchError, BatchHeader, Hlc, Line, PrefixHash, SiteId, VersionVector};
@@ -39,6 +39,8 @@ pub struct Heads {
     pub torn: bool,
     /// Up to where this is complete, if the store numbers its objects.
     pub cursor: Option<Cursor>,
+    /// Of the object there, if the store tells one.
+    pub print: Option<Fingerprint>,
     /// The row of its objects, if the store numbers them.
     pub row: Option<ObjectLog>,
     /// How many objects were listed.
@@ -169,10 +171,11 @@ impl Heads {
 
     /// Whether a store that has `mark` at the cursor is still the one that is remembered. One that was put
     /// back to an older copy under the same epoch is not.
-    fn goes_on(&self, memory: &Memory, mark: Mark) -> bool {
+    fn goes_on(&self, memory: &Memory, mark: Mark, print: Option<Fingerprint>) -> bool {
+        let same = memory.print.is_none() || print.is_none() || memory.print == print;
         match mark {
             Mark::Untold => true,
-            Mark::Object(name) => memory.trail.ends_with(&name),
+            Mark::Object(name) => same && memory.trail.ends_with(&name),
             // What a snapshot covers goes, and that comes after it.
             Mark::Nothing => {
                 self.snapshots.iter().any(|snapshot| self.index(snapshot.head.after).is_some())
@@ -190,8 +193,9 @@ impl Heads {
         now: i64,
         resolve: Resolve<'_>,
     ) -> Result<Heads> {
-        let Changes { found, cursor, resumed, mark } = changes;
-        let mut heads = Heads { cursor, looked: now, listed: found.len(), ..Heads::default() };
+        let Changes { found, cursor, resumed, mark, prints: [before, print] } = changes;
+        let (looked, listed) = (now, found.len());
+        let mut heads = Heads { cursor, print, looked, listed, ..Heads::default() };
         let names: Vec<ObjectName> = found.iter().map(|found| found.entry.name).collect();
         names.iter().for_each(|name| heads.end(name));
         let memory = memory.filter(|_| resumed);
@@ -199,7 +203,7 @@ impl Heads {
             heads.resume(memory, &names);
         }
         let unread = heads.read_snapshots(store, &found, resolve)?;
-        heads.torn |= memory.as_ref().is_some_and(|memory| !heads.goes_on(memory, mark));
+        heads.torn |= memory.as_ref().is_some_and(|memory| !heads.goes_on(memory, mark, before));
         if heads.row.is_none() && cursor.is_some() {
             let headers = heads.snapshots.iter().filter_map(|snapshot| snapshot.header.as_ref());
             heads.row = Some(ObjectLog::listed(&names, headers));

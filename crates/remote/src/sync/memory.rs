@@ -5,12 +5,12 @@
 //! and to a push, which need not send what is older.
 
 use std::time::Duration;
-use synqlite_objects::{Cursor, KeyId, REACH, Trail};
+use synqlite_objects::{Cursor, Fingerprint, KeyId, REACH, Trail};
 use synqlite_wire::{Hlc, Id, SiteId, VersionVector};
 
 /// A store is looked at as a whole again after so long: what an operator removed is noticed then.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 
 /// What a store contained.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +21,8 @@ pub struct Memory {
     pub key: KeyId,
     /// Everything up to here is in `contains`, and in the replica.
     pub cursor: Cursor,
+    /// Of the object there, if the store told one.
+    pub print: Option<Fingerprint>,
     /// When all of it was last looked at, in milliseconds since 1970.
     pub looked: i64,
     /// Where the chain of the site's own batches ended.
@@ -53,11 +55,12 @@ impl Memory {
 
     /// As the replica keeps it; `docs/formats/metadata.md` has the bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let Memory { site, key, cursor, looked, end, sent, since, trail, contains } = self;
+        let Memory { site, key, cursor, print, looked, end, sent, since, trail, contains } = self;
         let mut out = vec![FORMAT];
         out.extend(site.0);
         out.extend(key);
         out.extend(cursor.epoch.0);
+        out.extend(print.unwrap_or_default());
         let Since { batches, bytes, snapshot } = *since;
         let looked = looked.cast_unsigned();
         for n in [cursor.sequence, looked, *end, *sent, batches, bytes, snapshot] {
@@ -76,10 +79,13 @@ impl Memory {
     /// `None` if it is of no use to `site`, with a key, at the time `now`: then all of the store is looked at.
     pub fn decode(bytes: &[u8], site: SiteId, key: KeyId, now: i64) -> Option<Memory> {
         let mut rest = bytes.strip_prefix(&[FORMAT])?;
+        let (of, sealed) = (Id(take(&mut rest)?), take(&mut rest)?);
+        let (epoch, print) = (Id(take(&mut rest)?), take(&mut rest)?);
         let memory = Memory {
-            site: Id(take(&mut rest)?),
-            key: take(&mut rest)?,
-            cursor: Cursor { epoch: Id(take(&mut rest)?), sequence: number(&mut rest)? },
+            site: of,
+            key: sealed,
+            cursor: Cursor { epoch, sequence: number(&mut rest)? },
+            print: (print != Fingerprint::default()).then_some(print),
             looked: number(&mut rest)?.cast_signed(),
             end: number(&mut rest)?,
             sent: number(&mut rest)?,
@@ -133,8 +139,8 @@ mod tests {
         let since = Since { batches: 3, bytes: 400, snapshot: 5_000 };
         let trail = Trail::of(vec![Id([3; 16]), Id([4; 16])]).unwrap();
         let (looked, end, sent) = (1_000, 12, 15);
-        let key = [6; 8];
-        let memory = Memory { site, key, cursor, looked, end, sent, since, trail, contains };
+        let (key, print) = ([6; 8], Some([2; 8]));
+        let memory = Memory { site, key, cursor, print, looked, end, sent, since, trail, contains };
         let bytes = memory.encode();
         assert_eq!(Memory::decode(&bytes, site, key, 2_000), Some(memory));
         assert_eq!(Memory::decode(&bytes, Id([8; 16]), key, 2_000), None);

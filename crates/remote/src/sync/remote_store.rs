@@ -221,6 +221,7 @@ fn remember(
         site,
         key: store.key_id(),
         cursor,
+        print: heads.print,
         looked,
         end,
         sent: heads.lost,

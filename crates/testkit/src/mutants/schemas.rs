@@ -87,10 +87,18 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "rebuild-noted",
         file: "core/src/track.rs",
-        from: "let rebuilt = anew.contains(",
-        to: "let rebuilt = !noted && anew.contains(",
+        from: "let rebuilt = moved || anew.contains(",
+        to: "let rebuilt = moved || !noted && anew.contains(",
         campaign: "wild --all rebuild,alter,replace",
         breaks: "R-MIG-REBUILD: a table rebuilt with its triggers is not known to be",
+    },
+    Mutant {
+        name: "dump-unnoticed",
+        file: "core/src/migrate/moved.rs",
+        from: "if !rowids::are_others(conn)? {",
+        to: "if true {",
+        campaign: "wild --all file",
+        breaks: "decision 041: rows that a dump gave other rowids are taken for others",
     },
     Mutant {
         name: "rebuild-lost-column",

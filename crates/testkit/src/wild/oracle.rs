@@ -400,7 +400,9 @@ fn keeps_time(history: &History) -> bool {
     let kept = |m: &Migration| {
         m.name.starts_with("rebuild by Hand") && !others.iter().any(|other| m.name.contains(other))
     };
-    !jumps.into_iter().any(|region| history.regions.has(region))
+    // What waits when a file is dumped may be known by what rows show alone.
+    let dumped = history.steps.iter().any(|step| step.action == Action::Dump);
+    !(dumped || jumps.into_iter().any(|region| history.regions.has(region)))
         && history.migrations.iter().all(kept)
 }
 
