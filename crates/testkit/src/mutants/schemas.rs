@@ -98,7 +98,7 @@ pub const ALL: &[Mutant<'_>] = &[
         from: "if !rowids::are_others(conn)? {",
         to: "if true {",
         campaign: "wild --all file",
-        breaks: "decision 041: rows that a dump gave other rowids are taken for others",
+        breaks: "R-MIG-REBUILD: rows that a dump gave other rowids are taken for others",
     },
     Mutant {
         name: "rebuild-lost-column",
