@@ -96,6 +96,13 @@ impl Attempt<'_, '_> {
                 round.fallbacks = heard.fallbacks;
                 continue;
             }
+            // So is who falls back only as long as it does, and does not any more.
+            let last = circle && passes == 0;
+            for (at, (_, conflict)) in round.fallbacks.iter().filter(|_| last) {
+                if !heard.fallbacks.contains_key(at) {
+                    heard.lost.insert(*at, conflict.clone());
+                }
+            }
             for at in swinging {
                 heard.lost.extend(heard.fallbacks.remove(&at).map(|(_, conflict)| (at, conflict)));
             }
