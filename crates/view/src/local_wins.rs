@@ -85,7 +85,7 @@ pub fn attempt(
         let mine = rounds.load(&mut affected, wrote)?;
         affected.refuse(refused)?;
         let view = view::settle(&mut affected, check_keys)?;
-        let found = rounds.look(&affected, &view, &mine)?;
+        let mut found = rounds.look(&affected, &view, &mine)?;
         if found.nothing() {
             let list = view::decide(affected, view);
             drop(facts);
@@ -97,6 +97,7 @@ pub fn attempt(
             rounds.acted = wrote.acted.clone();
             continue;
         }
+        found.written.extend(following(&mut affected, &found.written)?);
         let writes = rounds.decide(&affected, found)?;
         drop(affected);
         drop(facts);
@@ -615,9 +616,15 @@ fn former(affected: &AffectedRows<'_>, at: usize) -> Vec<(usize, Acted)> {
 /// key would override them.
 fn settled(affected: &AffectedRows<'_>, p: usize) -> Vec<(usize, Acted)> {
     let mut found = former(affected, p);
-    if found.is_empty() {
-        return found;
+    if !found.is_empty() {
+        found.extend(to_override(affected, p));
     }
+    found
+}
+
+/// References of affected rows that a change of the key of `p` would override.
+fn to_override(affected: &AffectedRows<'_>, p: usize) -> Vec<(usize, Acted)> {
+    let mut found = Vec::new();
     for (at, item) in affected.list.iter().enumerate().filter(|(_, item)| item.old.is_some()) {
         let t = &affected.catalog().tables[item.table];
         for (f, fk) in t.table.foreign_keys.iter().enumerate() {
@@ -628,6 +635,32 @@ fn settled(affected: &AffectedRows<'_>, p: usize) -> Vec<(usize, Acted)> {
         }
     }
     found
+}
+
+/// What has to be written with these: where a key is that was another, references that this would override, of rows
+/// that nothing else concerns too.
+fn following(
+    affected: &mut AffectedRows<'_>,
+    written: &[(usize, Acted)],
+) -> Result<Vec<(usize, Acted)>> {
+    let catalog = affected.catalog();
+    let mut found = Vec::new();
+    for (p, acted) in written {
+        let (p, Acted::Set(g) | Acted::Pinned(g, _)) = (*p, acted) else { continue };
+        let sets = |&(child, f): &(usize, usize)| {
+            let fk = &catalog.tables[child].table.foreign_keys[f];
+            fk.on_update.sets() && affected.enforces(fk)
+        };
+        let followed = catalog.references_to(affected.list[p].table).any(|key| sets(&key));
+        if followed && former(affected, p).contains(&(p, Acted::Set(*g))) {
+            affected.children(p)?;
+            found.extend(to_override(affected, p));
+        }
+    }
+    found.sort_by_key(|&(at, _)| at);
+    found.dedup();
+    found.retain(|one| !written.contains(one));
+    Ok(found)
 }
 
 /// Visible rows whose references a change of this row's key overrides until the key is pinned, or
