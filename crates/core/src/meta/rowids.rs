@@ -1,8 +1,8 @@
 //! Whether the rows of the file are at the rowids at which they were.
 //!
-//! What is kept of a row without an integer key names it by its rowid. Copies of a file keep those, and so does VACUUM
-//! where a table has an index. A dump that is read back does not: SQLite counts the rows of such tables anew. So a row of ours
-//! stands where nobody counts up to, and moves when they do.
+//! What is kept of a row without an integer key names it by its rowid. Copies of a file keep those, and so does
+//! VACUUM where a table has an index. A dump that is read back does not: SQLite counts the rows of such tables
+//! anew. So a row of ours stands where nobody counts up to, and moves when they do (decision 041).
 
 use crate::Result;
 use rusqlite::Connection;

@@ -1,5 +1,5 @@
-//! A file that is dumped and read back, as `sqlite3 old.db .dump | sqlite3 new.db` does: rows of tables without an integer
-//! key get other rowids, and everything else is as it was.
+//! A file that is dumped and read back, as `sqlite3 old.db .dump | sqlite3 new.db` does: rows of tables without an
+//! integer key get other rowids, and everything else is as it was.
 
 use rusqlite::{Connection, Result};
 use std::path::Path;
