@@ -266,19 +266,17 @@ impl Rounds {
                 found.written.extend(unshown_of(affected, at, |_| true)?);
                 found.written.extend(former(affected, at));
                 // Or the row to which it is gets its own key back, which does not fit here, or has it on the
-                // way.
+                // way; so where that is the key of yet another to which a reference is that nothing keeps.
                 let t = &affected.catalog().tables[affected.list[at].table];
                 for p in
                     (0..t.table.foreign_keys.len()).filter_map(|f| protect::parent(affected, at, f))
                 {
-                    if affected.list[p]
-                        .old
-                        .as_ref()
-                        .is_some_and(|old| view.rows.get(&p) != Some(old))
-                    {
+                    let old = &affected.list[p].old;
+                    let moves = old.as_ref().is_some_and(|old| view.rows.get(&p) != Some(old));
+                    if moves {
                         found.written.extend(settled(affected, p));
                     }
-                    found.written.extend(unshown(affected, p)?);
+                    found.written.extend(unshown_of(affected, p, |fk| moves || fk.enforced)?);
                 }
             }
             return Ok(());

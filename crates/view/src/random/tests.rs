@@ -10,8 +10,10 @@ const HISTORIES: u64 = 6_000;
 /// Others that are played by default, with the styles that there were when a fault showed in them.
 const ONCE_AT_FAULT: [u64; 7] = [129_919, 241_919, 748_570, 848_643, 857_908, 913_258, 1_158_801];
 /// The same with the styles that there are.
-const AT_FAULT_SINCE: [u64; 8] =
-    [6_208_269, 6_830_345, 7_305_746, 11_065_168, 12_547_239, 12_738_821, 13_736_343, 14_832_763];
+const AT_FAULT_SINCE: [u64; 9] = [
+    6_208_269, 6_830_345, 7_305_746, 11_065_168, 12_547_239, 12_738_821, 13_736_343, 14_832_763,
+    14_557_681,
+];
 
 /// A line of what is played begins with `FAULT seed`, as in campaigns.
 #[test]
