@@ -285,9 +285,13 @@ impl Rounds {
         let again =
             affected.list[w].old.is_some() && self.gave_way.contains(&pair(affected, w, at));
         if gave || again {
-            found.written.extend(unshown(affected, at)?);
-            found.written.extend(unshown(affected, w)?);
-            found.written.extend(settled(affected, w));
+            let mut own = unshown(affected, at)?;
+            self.forget_bound(affected, &mut own);
+            if own.is_empty() {
+                found.written.extend(unshown(affected, w)?);
+                found.written.extend(settled(affected, w));
+            }
+            found.written.extend(own);
         } else {
             found.yielded.insert((w, at));
         }

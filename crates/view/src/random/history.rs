@@ -51,10 +51,17 @@ pub enum Happened {
     Pulled(usize),
 }
 
-/// Both fold, then one learns all of the other.
-fn pull(sites: &mut [Site<'_>], at: usize, from: usize, n: i64) -> Result<Told> {
-    for site in [at, from] {
-        sites[site].memory.fold()?;
+/// Both fold, then one learns all of the other. Who has `spoken` has told something; who has not folds to tell,
+/// not to learn (R-PIN).
+fn pull(
+    sites: &mut [Site<'_>],
+    spoken: &mut [bool],
+    (at, from): (usize, usize),
+    n: i64,
+) -> Result<Told> {
+    spoken[from] |= sites[from].memory.fold()?;
+    if spoken[at] {
+        sites[at].memory.fold()?;
     }
     let changes = sites[from].memory.changes()?;
     sites[at].learn(&changes)?;
@@ -137,21 +144,22 @@ impl History {
         let mut sites: Vec<Site<'_>> =
             (0..self.sites).map(|n| self.site(ground, n, true)).collect();
         let (mut told, steps) = (Vec::new(), self.steps.iter().zip(1..));
+        let mut spoken = vec![false; self.sites];
         for (step, n) in steps {
             let (mut r, at) = (Source::new(step.seed), step.site);
             if r.one_in(self.exchange) {
                 let from = (at + 1 + r.below(self.sites - 1)) % self.sites;
-                told.push(pull(&mut sites, at, from, n)?);
+                told.push(pull(&mut sites, &mut spoken, (at, from), n)?);
                 continue;
             }
-            let mut what = Vec::new();
+            let (mut what, was) = (Vec::new(), sites[at].memory.clone());
             // Numbers that were shown become permanent before anybody looks at the time.
             sites[at].memory.fold()?;
-            let was = sites[at].memory.clock;
-            sites[at].memory.clock = was.max(n * TICKS);
+            sites[at].memory.clock = sites[at].memory.clock.max(n * TICKS);
             if !sites[at].write(r.any(), &mut what)? {
-                sites[at].memory.clock = was;
+                sites[at].memory = was;
             } else {
+                spoken[at] = true;
                 let shown = vec![(at, sites[at].memory.shown_rows())];
                 told.push(Told { site: at, n, what: Happened::Ran(what.concat()), shown });
             }
@@ -160,7 +168,7 @@ impl History {
         for _ in 0..2 {
             for to in 0..self.sites {
                 for from in (0..self.sites).filter(|from| *from != to) {
-                    told.push(pull(&mut sites, to, from, n)?);
+                    told.push(pull(&mut sites, &mut spoken, (to, from), n)?);
                     n += 1;
                 }
             }

@@ -161,12 +161,13 @@ impl Memory<'_> {
         Ok(stored)
     }
 
-    /// A fold when nothing was written: numbers that were shown become permanent (R-PIN).
-    pub fn fold(&mut self) -> Result<()> {
+    /// A fold when nothing was written: numbers that were shown become permanent (R-PIN). Whether any did.
+    pub fn fold(&mut self) -> Result<bool> {
         let mut wrote = Wrote::default();
         self.pin(&mut wrote)?;
         let nobody = Rid::Birth { site: self.site, n: u64::MAX };
-        self.repair(&wrote, (usize::MAX, &nobody), &[])
+        self.repair(&wrote, (usize::MAX, &nobody), &[])?;
+        Ok(!wrote.touched.is_empty())
     }
 
     /// The rows that are shown, as `table: values`, in order.
