@@ -162,8 +162,7 @@ fn rows(
             }
         }
         if let (Some(_), Some(loc)) = (&item.old, &item.stored.loc) {
-            let deleted = triggers::despite_indexes(conn, || t.delete(conn, loc));
-            deleted.map_err(|e| undeletable(t, e))?;
+            triggers::delete(conn, || t.delete(conn, loc))?;
         }
     }
     merged.count(&t.table.name, shown);
@@ -216,17 +215,6 @@ fn rows(
         raise_sequence(conn, t, items)?;
     }
     Ok(())
-}
-
-/// Nothing in a schema keeps a row from being deleted but a trigger that fires on merges.
-fn undeletable(t: &Tracked, error: Error) -> Error {
-    match constraint(t, error) {
-        Error::Constraint { table, what } => Error::Refused(format!(
-            "table {table}: a trigger that policy fire_on_merge names refuses that a merge deletes a \
-             row: {what}"
-        )),
-        other => other,
-    }
 }
 
 /// AUTOINCREMENT must not give a number again that a merged row has had.

@@ -5,10 +5,10 @@
 //! local table, such as a search index, has to run again where the row arrives.
 
 use crate::policy::Policies;
-use crate::schema::{Feed, feeds, quote, writers};
+use crate::schema::{Feed, barred, feeds, quote};
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ffi};
+use rusqlite::{Connection, ErrorCode, ffi};
 use std::collections::BTreeSet;
 
 /// The triggers that fire for merged rows.
@@ -16,7 +16,7 @@ pub(super) fn firing(conn: &Connection, policies: &Policies) -> Result<Vec<Strin
     let mut named: Vec<&str> = policies.list("fire_on_merge").into_iter().collect();
     if !named.is_empty() {
         let replicated = captured(conn)?;
-        let barred = writers(conn, &named, |t| replicated.contains(&t.to_ascii_lowercase()))?;
+        let barred = barred(conn, &named, |t| replicated.contains(&t.to_ascii_lowercase()))?;
         named.retain(|name| !barred.iter().any(|(trigger, _)| trigger.eq_ignore_ascii_case(name)));
     }
     let feeds = feeds(conn)?.into_iter().filter(|feed| feed.obstacle.is_none());
@@ -94,18 +94,50 @@ pub(crate) fn with_places(
     make_anew(conn, &names)
 }
 
-/// Writes a row. Where a search index turns out not to fit its table, as one that was never filled,
-/// that is no reason to refuse the row: the triggers are left out from here on.
+/// Writes a row. Where a search index does not fit its table, as one that was never filled, or what keeps it
+/// fails, that is no reason to refuse the row: the triggers are left out from here on.
 pub(super) fn despite_indexes<T>(conn: &Connection, write: impl Fn() -> Result<T>) -> Result<T> {
     match write() {
-        Err(Error::Sqlite(e))
-            if e.sqlite_extended_error_code() == Some(ffi::SQLITE_CORRUPT_VTAB)
-                && conn.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)? =>
-        {
+        Err(Error::Sqlite(e)) if is_of_index(conn, &e)? => {
             conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
             write()
         }
         written => written,
+    }
+}
+
+/// Whether a trigger that keeps a search index failed. One that says what its module does not know, such as
+/// `'delete'` to FTS4, fails as any statement may; so that is told from others only where no others fire.
+fn is_of_index(conn: &Connection, e: &rusqlite::Error) -> Result<bool> {
+    if !conn.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)? {
+        return Ok(false);
+    }
+    Ok(match e.sqlite_error().map(|e| e.extended_code) {
+        Some(ffi::SQLITE_CORRUPT_VTAB) => true,
+        Some(ffi::SQLITE_ERROR) => {
+            let sql = "SELECT count(*) FROM main.sqlite_master WHERE type = 'trigger'";
+            let all: i64 = conn.query_row(sql, [], |row| row.get(0))?;
+            let mut feeds = feeds(conn)?;
+            feeds.retain(|feed| feed.obstacle.is_none());
+            feeds.len() as i64 == all
+        }
+        _ => false,
+    })
+}
+
+/// Deletes a row. A trigger that refuses that is left out: the row is gone on all other sites.
+pub(super) fn delete(conn: &Connection, delete: impl Fn() -> Result<()>) -> Result<()> {
+    match despite_indexes(conn, &delete) {
+        Err(Error::Sqlite(e))
+            if e.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+                && conn.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)? =>
+        {
+            conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+            let deleted = delete();
+            conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
+            deleted
+        }
+        deleted => deleted,
     }
 }
 

@@ -62,9 +62,10 @@ pub fn feeds(conn: &Connection) -> Result<Vec<Feed>> {
     Ok(feeds)
 }
 
-/// Of these triggers, those that write a table of which `is_replicated` holds, and which: what they write arrives as
-/// rows, so they must not fire for merged rows too (R-TRG).
-pub fn writers(
+/// Of these triggers, those that must not fire for merged rows (R-TRG), and why: what one writes to a table of which
+/// `is_replicated` holds arrives as rows; one that rolls back ends the merge's transaction in its midst, and one that
+/// ignores a row leaves it out unnoticed.
+pub fn barred(
     conn: &Connection,
     names: &[&str],
     is_replicated: impl Fn(&str) -> bool,
@@ -74,12 +75,38 @@ pub fn writers(
         return Ok(found);
     }
     for (trigger, _, sql) in application_triggers(conn)? {
-        if names.iter().any(|name| name.eq_ignore_ascii_case(&trigger)) {
-            let table = written(&tokens(&sql)).into_iter().flatten().find(|t| is_replicated(t));
-            found.extend(table.map(|table| (trigger, table)));
+        if !names.iter().any(|name| name.eq_ignore_ascii_case(&trigger)) {
+            continue;
         }
+        let tokens = tokens(&sql);
+        let table = written(&tokens).into_iter().flatten().find(|t| is_replicated(t));
+        let why = match table {
+            Some(table) => {
+                format!(
+                    "it writes table {table}, which is replicated: what it writes arrives as rows"
+                )
+            }
+            None => match raises(&tokens) {
+                Some(how) => {
+                    format!("a merge cannot go on after RAISE({how}); RAISE(ABORT) refuses a row")
+                }
+                None => continue,
+            },
+        };
+        found.push((trigger, why));
     }
     Ok(found)
+}
+
+/// How a trigger ends the transaction in which it fires, or passes a row over without an error. `OR ROLLBACK` and
+/// `OR IGNORE` in it do not: what the merge's own statement says counts instead.
+fn raises(trigger: &[Token<'_>]) -> Option<&'static str> {
+    let raised = trigger
+        .windows(3)
+        .filter(|three| three[0].is("RAISE") && three[1].kind == Kind::Mark(b'('));
+    raised
+        .filter_map(|three| ["ROLLBACK", "IGNORE"].into_iter().find(|how| three[2].is(how)))
+        .next()
 }
 
 /// The application's triggers: name, table and text of each, by name.

@@ -78,9 +78,7 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     notes.extend(references::halves(&tables));
     let is_replicated = |name: &str| tables.iter().any(|t| t.name.eq_ignore_ascii_case(name));
     let named: Vec<&str> = policies.list("fire_on_merge").into_iter().collect();
-    for (trigger, table) in feeds::writers(conn, &named, is_replicated)? {
-        let why =
-            format!("it writes table {table}, which is replicated: what it writes arrives as rows");
+    for (trigger, why) in feeds::barred(conn, &named, is_replicated)? {
         idle.push((format!("fire_on_merge={trigger}"), why));
     }
     notes.extend(idle.iter().map(|(key, why)| format!("policy {key} has no effect: {why}")));

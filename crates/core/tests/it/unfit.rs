@@ -161,6 +161,40 @@ fn a_trigger_that_refuses_a_row_stops_no_other() {
     assert_eq!(a.replica.conflicts().unwrap().len(), 0);
 }
 
+/// What is deleted elsewhere is gone here, whatever a trigger says to that; and none ends the merge in its midst.
+#[test]
+fn a_trigger_keeps_no_row_and_ends_no_merge() {
+    let world = World::new();
+    for how in ["ABORT, 'no'", "FAIL, 'no'", "ROLLBACK, 'no'", "IGNORE"] {
+        let schema = format!(
+            "CREATE TABLE t(id TEXT PRIMARY KEY, v); CREATE TABLE u(id TEXT PRIMARY KEY);
+             INSERT INTO t VALUES('old', 'good');
+             CREATE TRIGGER stays BEFORE DELETE ON t BEGIN SELECT RAISE({how}); END;
+             CREATE TRIGGER fits BEFORE INSERT ON t WHEN NEW.v = 'bad' BEGIN SELECT RAISE({how}); END"
+        );
+        let named = [("fire_on_merge", "stays,fits")];
+        let mut a = world.init_with(&format!("a of {how}"), &schema, &named);
+        let mut b = world.clone_site(&mut a, &format!("b of {how}"));
+        b.run("DROP TRIGGER stays; DROP TRIGGER fits");
+        b.run("DELETE FROM t; INSERT INTO t VALUES('new', 'bad'), ('other', 'good')");
+        b.run("INSERT INTO u VALUES('x')");
+        a.pull(&mut b);
+        let shown: &[&str] = match how {
+            "ABORT, 'no'" | "FAIL, 'no'" => &["other"],
+            // Such triggers do not fire.
+            _ => &["new", "other"],
+        };
+        assert_eq!(a.rows("SELECT id FROM t ORDER BY 1"), shown, "{how}");
+        assert_eq!(a.rows("SELECT id FROM u"), ["x"], "{how}");
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{how}");
+        // A row that was shown and does not fit any more goes too.
+        b.run("UPDATE t SET v = 'bad' WHERE id = 'other'");
+        a.run("INSERT INTO u VALUES('y')");
+        a.pull(&mut b);
+        assert_eq!(a.replica.verify_full().unwrap(), [""; 0], "{how}");
+    }
+}
+
 /// A row that its table cannot hold, and whose reference leads nowhere too, is hidden for the first,
 /// whether the reference was found first or not.
 #[test]
