@@ -192,20 +192,25 @@ impl Replica {
         read().map_err(|e: Error| e.on(&self.path))
     }
 
-    /// Adds a remote, and what is kept of it. [`Error::Refused`] if there is one of that name.
+    /// Adds a remote, and what is kept of it; of one that is there already, with the same URL, what is kept from now
+    /// on. [`Error::Refused`] if there is another of that name, or nothing new to keep.
     pub fn add_remote(&mut self, name: &str, url: &str, secret: Option<&[u8]>) -> Result<()> {
         let added = overwriting(&self.conn, || {
             let tx = to_write(&self.conn, &self.path, self.env.as_ref())?;
             if !has_column(&tx, "secret")? {
                 tx.execute("ALTER TABLE synqlite_remote ADD COLUMN secret BLOB", [])?;
             }
-            let sql = "INSERT OR IGNORE INTO synqlite_remote(name, url, secret) VALUES(?1, ?2, ?3)";
+            let sql = "INSERT INTO synqlite_remote(name, url, secret) VALUES(?1, ?2, ?3) \
+                       ON CONFLICT(name) DO UPDATE SET secret = excluded.secret \
+                       WHERE url = excluded.url AND excluded.secret IS NOT NULL";
             let added = tx.execute(sql, params![name, url, secret])?;
             tx.commit()?;
             Ok(added)
         });
         match added.map_err(|e| e.on(&self.path))? {
-            0 => Err(Error::Refused(format!("there is a remote called {name} already"))),
+            0 => Err(Error::Refused(format!(
+                "there is a remote called {name} already; to replace it, remove it first"
+            ))),
             _ => Ok(()),
         }
     }

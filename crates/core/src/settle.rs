@@ -22,7 +22,7 @@ use synqlite_wire::{Rid, Stamp};
 /// What settling came to.
 #[derive(Clone, Debug, Default)]
 pub struct Settling {
-    /// Whole ids of the records that were settled.
+    /// Whole ids of the records that were settled, and of those that waited for one of them and are over with it.
     pub settled: Vec<String>,
     /// What could not be settled so, by the id that was given, and why.
     pub refused: Vec<(String, String)>,
@@ -185,8 +185,13 @@ fn settle(
         }
     }
     chosen.retain(|c| stands(c).is_none());
-    let settled: BTreeSet<&String> = chosen.iter().map(|(id, ..)| *id).collect();
-    done.settled = settled.into_iter().filter(|id| !vain.contains_key(id)).cloned().collect();
+    let mut settled: BTreeSet<&String> = chosen.iter().map(|(id, ..)| *id).collect();
+    settled.retain(|id| !vain.contains_key(id));
+    let followed = settled.iter().filter(|_| with_followers);
+    let with = followed.filter_map(|id| before.get(*id)).flatten();
+    let over: Vec<&String> = with.filter(|id| !open.contains_key(*id)).collect();
+    settled.extend(over);
+    done.settled = settled.into_iter().cloned().collect();
     done.refused.extend(vain.into_values());
     let mut open: Vec<Conflict> = open.into_values().collect();
     open.sort_by(Conflict::by_row);

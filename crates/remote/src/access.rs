@@ -41,11 +41,12 @@ impl Access {
         }
     }
 
-    /// Adds a remote to a replica, and keeps this of it. With a token the file becomes its owner's
-    /// alone; whether others could read it before.
+    /// Adds a remote to a replica, and keeps this of it; of one that is there, in place of what was kept. With a
+    /// token the file becomes its owner's alone; whether others could read it before.
     pub fn add(&self, replica: &mut Replica, name: &str, url: &str) -> Result<bool> {
         // One that is refused for its name changes nothing.
-        let keeps = self.token.is_some() && replica.remote(name)?.is_none();
+        let fits = replica.remote(name)?.is_none_or(|there| there.url == url);
+        let keeps = self.token.is_some() && fits;
         let closed = keeps && replica.close_to_others()?;
         replica.add_remote(name, url, self.encode().as_deref())?;
         Ok(closed)

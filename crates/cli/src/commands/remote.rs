@@ -10,7 +10,10 @@ use synqlite_front::{answer, remotes};
 /// Adds, removes and lists named remotes.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Adds a remote.
+    /// Adds a remote, or keeps another token for one.
+    ///
+    /// If there is one of that name and URL already, the token that is given takes the place of the one that was
+    /// kept.
     Add {
         /// The replica.
         db: PathBuf,

@@ -245,6 +245,13 @@ fn a_condition_means_the_rows_that_fulfil_it() {
         vec!["conflicts", b.as_str(), verb, "--all", "--table", "c", "--where", condition]
     };
     let settled = |args: &[&str]| lab.json(args)["settled"].as_array().map_or(0, Vec::len);
+    // The one that asks is for all of them.
+    let every = &lab.json(&["conflicts", &b])["conflicts"];
+    let asks = every.as_array().and_then(|all| all.iter().find(|c| c["follows"].is_null()));
+    let id = asks.and_then(|c| c["id"].as_str()).expect("one that asks").to_owned();
+    for verb in ["discard", "accept", "restore"] {
+        assert_eq!(settled(&["conflicts", &b, verb, &id, "--dry-run"]), 3, "{verb}");
+    }
     assert_eq!(settled(&all("discard", "v = 'two'")), 1);
     assert_eq!(settled(&all("discard", "v = 'one'")), 1);
     let left = &lab.json(&["conflicts", &b])["conflicts"];

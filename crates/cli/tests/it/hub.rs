@@ -293,7 +293,11 @@ fn a_token_opens_a_hub() {
     lab.json(&["init", &lab.db("A")]);
     let told = lab.refused(&["push", &lab.db("A"), &url]);
     assert!(told.contains("token") && told.contains("SYNQLITE_TOKEN"), "{told}");
+    // Another token takes the place of one that is refused, as the message says.
+    lab.json(&["remote", "add", &lab.db("A"), "origin", &url, "--token", "old"]);
+    assert!(lab.refused(&["push", &lab.db("A")]).contains("synqlite remote add"));
     lab.json(&["remote", "add", &lab.db("A"), "origin", &url, "--token", &write]);
+    assert!(lab.refused(&["remote", "add", &lab.db("A"), "origin", &url]).contains("already"));
     lab.json(&["push", &lab.db("A")]);
     let (file, b) = (lab.path("token"), lab.db("B"));
     let clone = ["clone", &url, &b, "--token-file", file.to_str().unwrap()];

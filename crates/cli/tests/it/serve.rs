@@ -268,7 +268,18 @@ fn a_token_of_a_site_is_of_no_use_to_another() {
     lab.json(&["pull", &lab.db("B")]);
     lab.sql("B", "INSERT INTO note VALUES('of B')");
     let told = lab.refused(&["push", &lab.db("B")]);
-    assert!(told.contains("bound to site") && told.contains(&site), "{told}");
+    let other = lab.json(&["status", &lab.db("B")])["site"].as_str().expect("an id").to_owned();
+    let names = |site: &str| told.contains(site);
+    assert!(told.contains("bound to site") && names(&site) && names(&other), "{told}");
+    // A file that goes on under another id says so, though it may send nothing as that.
+    std::fs::copy(lab.path("A.db"), lab.path("backup")).unwrap();
+    lab.sql("A", "INSERT INTO note VALUES('lost')");
+    lab.json(&["sync", &lab.db("A")]);
+    std::fs::copy(lab.path("backup"), lab.path("A.db")).unwrap();
+    lab.sql("A", "INSERT INTO note VALUES('since')");
+    let told = stderr(&synqlite(&["sync", &lab.db("A")]));
+    let now = lab.json(&["status", &lab.db("A")])["site"].as_str().expect("an id").to_owned();
+    assert!(told.contains("restored from an older copy") && told.contains(&now), "{told}");
     // The hub cannot see who sealed something, and says so.
     let key = lab.path("key").display().to_string();
     lab.json(&["key", "new", &key]);

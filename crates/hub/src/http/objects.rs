@@ -295,9 +295,10 @@ async fn put_body(
     if !caller.is_site(name.site) {
         let own: Vec<_> = caller.sites.iter().map(ToString::to_string).collect();
         let text = format!(
-            "this token is bound to site {}, and the object names another as its writer. Use a token \
-             of the site that writes; one that is bound to no site where objects are sealed",
-            own.join(", ")
+            "this token is bound to site {}, and the object names {} as its writer. Use a token of the \
+             site that writes; one that is bound to no site where objects are sealed",
+            own.join(", "),
+            name.site
         );
         return Err(Failure::new(StatusCode::FORBIDDEN, text));
     }

@@ -1,6 +1,6 @@
 //! Why a synchronization failed, and what to do about it.
 
-use super::Outcome;
+use super::{Outcome, Restored};
 use std::path::PathBuf;
 use synqlite_core::Merged;
 use synqlite_wire::BatchError;
@@ -72,6 +72,15 @@ impl SyncError {
             true => self,
             false => SyncError::Unsent { done: Box::new(done), why: Box::new(self) },
         }
+    }
+
+    /// The failure of an exchange in which these replicas have gone on under a new site id: they do so all the same.
+    pub(super) fn after(mut self, restored: Vec<Restored>) -> SyncError {
+        if let SyncError::Unsent { done, .. } = &mut self {
+            done.restored.extend(restored);
+            return self;
+        }
+        self.unsent(Outcome { restored, ..Outcome::default() })
     }
 
     /// Whether the remote cannot be reached, or does not answer as it should.

@@ -227,6 +227,20 @@ impl Remote {
 
     /// Ships what the remote lacks.
     pub fn push(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
+        self.pushed(mine, session).map_err(|e| e.after(Restored::of(mine)))
+    }
+
+    /// Fetches and merges what `mine` lacks.
+    pub fn pull(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
+        self.pulled(mine, session).map_err(|e| e.after(Restored::of(mine)))
+    }
+
+    /// A pull, then a push. A store to which nobody has pushed yet is no failure.
+    pub fn sync(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
+        self.synced(mine, session).map_err(|e| e.after(Restored::of(mine)))
+    }
+
+    fn pushed(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
         let pushed = match self {
             Remote::Replica(path) => {
                 replica::push(mine, &mut replica::open(mine, path, session)?, session)?
@@ -238,8 +252,7 @@ impl Remote {
         self.noted(mine, pushed)
     }
 
-    /// Fetches and merges what `mine` lacks.
-    pub fn pull(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
+    fn pulled(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
         let pulled = match self {
             Remote::Replica(path) => {
                 replica::pull(mine, &mut replica::open(mine, path, session)?, session)?
@@ -251,8 +264,7 @@ impl Remote {
         self.noted(mine, pulled)
     }
 
-    /// A pull, then a push. A store to which nobody has pushed yet is no failure.
-    pub fn sync(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
+    fn synced(&self, mine: &mut Replica, session: &Session) -> Result<Outcome> {
         match self {
             Remote::Replica(path) => {
                 let mut other = replica::open(mine, path, session)?;
