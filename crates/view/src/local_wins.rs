@@ -26,6 +26,7 @@ use crate::state::{self, Body, GroupState, Stored};
 use crate::{Error, Result};
 use crate::{protect, view};
 use std::collections::{BTreeMap, BTreeSet};
+use synqlite_wire::line::certain;
 use synqlite_wire::{Rid, Stamp, Value};
 
 /// What an action did to a row that was there at the last fold.
@@ -689,7 +690,7 @@ pub fn overrode(
                 continue;
             }
             let g = c.table.columns[fk.columns[0]].group;
-            if stored.loc.is_some() && stored.state.groups[g].stamp < key.stamp {
+            if stored.loc.is_some() && stored.state.groups[g].stamp < certain(key.stamp) {
                 found.push((c.no, stored.rid.clone(), Acted::Pinned(g, stamp)));
             }
         }

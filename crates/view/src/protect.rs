@@ -7,6 +7,7 @@ use crate::schema::{Action, ForeignKey};
 use crate::state::GroupState;
 use std::collections::BTreeSet;
 use synqlite_wire::key::{Collation, encode_values};
+use synqlite_wire::line::certain;
 use synqlite_wire::{Cell, Stamp};
 
 /// The dead affected rows that are protected: the least set that satisfies the rule.
@@ -154,7 +155,7 @@ pub fn overrides(
 ) -> bool {
     let g = pt.table.columns[fk.parent_columns[0]].group;
     let sets = fk.on_update.sets();
-    let later = !key.pinned && key.stamp > written;
+    let later = !key.pinned && key.stamp > written && certain(key.stamp) > written;
     let previous = key.previous.as_ref().filter(|_| sets && later);
     previous.is_some_and(|previous| key_differs(pt, fk, g, (previous, cell)))
 }

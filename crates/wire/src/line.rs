@@ -6,7 +6,7 @@
 //! another way than the one that others have seen: the line *forks*, and each branch gets a site id of
 //! its own, the same one everywhere.
 
-use crate::clock::Hlc;
+use crate::clock::{Hlc, Stamp};
 use crate::ids::{Id, SiteId};
 
 /// A sealed clock of a site.
@@ -61,6 +61,18 @@ pub fn witness(seed: [u8; 8]) -> SiteId {
     let mut id = [0; 16];
     id.iter_mut().zip(seed.into_iter().chain(own)).for_each(|(to, from)| *to = from);
     Id(id)
+}
+
+/// A witness stamps a value by at most so many ticks later than what it showed before: by the more, the likelier it
+/// is that somebody wrote it.
+pub const WITNESS_TICKS: i64 = 2;
+
+/// The stamp of a write; of what a witness says one of when nothing had been written since, as far as is certain.
+pub fn certain(stamp: Stamp) -> Stamp {
+    match is_witness(stamp.site) {
+        true => Stamp { hlc: Hlc(stamp.hlc.0 - WITNESS_TICKS), ..stamp },
+        false => stamp,
+    }
 }
 
 /// Whether no file ever had this site id.

@@ -15,6 +15,7 @@ use crate::state::{self, Body, Bulk, RowState};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
+use synqlite_wire::line::WITNESS_TICKS;
 use synqlite_wire::{Hlc, Rid, SiteId, Stamp};
 
 /// What is unsure of rows of one table.
@@ -31,7 +32,7 @@ pub(super) type Ticks = i64;
 pub(super) const PERHAPS: Ticks = 1;
 
 /// Something of the row was written.
-pub(super) const LIKELY: Ticks = 2;
+pub(super) const LIKELY: Ticks = WITNESS_TICKS;
 
 /// What was certainly written is later than all of these.
 const CERTAIN: Ticks = 1024;

@@ -781,4 +781,12 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all alter,retype",
         breaks: "R-MIG-AGAIN: what shows the same in a column of another type is a write that nobody noted",
     },
+    Mutant {
+        name: "doubt-overrides",
+        file: "view/src/protect.rs",
+        from: " && certain(key.stamp) > written",
+        to: "",
+        campaign: "wild --all rebuild,links",
+        breaks: "R-FK-ONUPDATE: a key that nobody is known to have written overrides a reference",
+    },
 ];
