@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -175,6 +176,40 @@ class Replicas(Case):
         self.assertEqual([[*row[:7], json.loads(row[7]), row[8]] for row in found], told)
 
 
+    @in_both_modes
+    def test_what_was_written_here_is_taken_back(self, mode):
+        home = self.replica(mode)
+        ask(home, "synqlite_init(?)", '{"history": true}')
+        home.executescript("UPDATE person SET name = 'Anna' WHERE id = 1; DELETE FROM note")
+        would = ask(home, "synqlite_undo(?)", '{"since": "10m", "dry_run": true}')
+        self.assertEqual(rows(home, "SELECT name FROM person"), [("Anna",), ("Bob",)])
+        self.assertEqual(ask(home, "synqlite_undo(?)", '{"since": "10m"}'), {**would, "dry_run": False})
+        self.assertEqual(rows(home, "SELECT name FROM person"), [("Ann",), ("Bob",)])
+        self.assertEqual(rows(home, "SELECT id, body FROM note"), [(1, "first")])
+        for row in "2", '"2"', "2.0":
+            home.execute("UPDATE person SET name = 'Bo' WHERE id = 2")
+            done = ask(home, "synqlite_undo(?)", f'{{"table": "person", "row": {row}}}')
+            self.assertEqual([(each["row"], each["columns"]) for each in done["taken"]], [("2", {"name": "Bob"})])
+        home.execute("DELETE FROM person WHERE id = 2")
+        ask(home, "synqlite_fold()")
+        at = ask(home, "synqlite_log(1)")["entries"][0]["at"]
+        done = ask(home, "synqlite_undo(?)", json.dumps({"at": at, "table": "person", "since": None}))
+        self.assertEqual([each["change"] for each in done["taken"]], ["delete"])
+        self.assertEqual(rows(home, "SELECT name FROM person"), [("Ann",), ("Bob",)])
+
+    def test_the_guide_to_undo_has_statements_that_run(self):
+        db = self.connect("home.db")
+        db.executescript("CREATE TABLE todo(id INTEGER PRIMARY KEY, title TEXT); INSERT INTO todo VALUES(3, 'call Ann')")
+        ask(db, "synqlite_init(?)", '{"history": true}')
+        db.execute("UPDATE todo SET title = 'oops'")
+        with open(os.path.join(os.path.dirname(__file__), "../../docs/guides/undo.md")) as guide:
+            (statements,) = re.findall(r"```sql\n(.*?)```", guide.read(), re.DOTALL)
+        for statement in statements.split(";\n")[:-1]:
+            (answer,) = db.execute(statement).fetchone()
+            self.assertEqual(json.loads(answer)["taken"][0]["columns"], {"title": "call Ann"})
+        self.assertEqual(rows(db, "SELECT title FROM todo"), [("call Ann",)])
+
+
 class Conflicts(Case):
     """What merges displaced, and how it is settled."""
 
@@ -238,7 +273,8 @@ class Refusals(Case):
         self.pair()
         db = self.connect(f"file:{self.folder}/laptop.db?mode=ro", uri=True)
         self.assertTrue(ask(db, "synqlite_status()") and rows(db, "SELECT * FROM synqlite_log"))
-        for call in "sync()", "fold()", "init()", "policy('fk', 'ignore')", "settle('a', 'accept')":
+        for call in "sync()", "fold()", "init()", "policy('fk', 'ignore')", "settle('a', 'accept')", \
+                "undo('{\"since\": \"1h\", \"dry_run\": true}')":
             self.refused(db, "refused", "main is open for reading only. Open it for writing", f"synqlite_{call}")
 
     def test_writing_inside_a_transaction(self):
@@ -246,7 +282,8 @@ class Refusals(Case):
         what = "a transaction is open on this connection. Commit it or roll it back first"
         for begin in "BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s":
             laptop.execute(begin)
-            for call in "sync()", "push()", "pull()", "fold()", "init()", "deinit()", "remote_remove('origin')":
+            for call in "sync()", "push()", "pull()", "fold()", "init()", "deinit()", "remote_remove('origin')", \
+                    "undo('{\"since\": \"1h\"}')", "undo('{\"since\": \"1h\", \"dry_run\": true}')":
                 self.refused(laptop, "locked", what, f"synqlite_{call}")
             laptop.rollback()
         # Python begins one by itself.
@@ -316,6 +353,17 @@ class Refusals(Case):
             ("sync", "option schema is to be a text", ['{"schema": 1}']),
             ("sync", "zero bytes", ['{"schema": "a\\u0000b"}']),
             ("sync", "option wait is to be a number of seconds", ['{"wait": "1"}', '{"wait": -1}', '{"wait": 1e300}']),
+            ("undo", "it is not said which changes. Give since, until or at, or table and row", [
+                None, "{}", '{"table": "person"}', '{"since": null}', '{"dry_run": true}']),
+            ("undo", "no option before. Options are since, until, at, table, row, dry_run", ['{"before": "1h"}']),
+            ("undo", "Give at alone, or since and until", [
+                '{"at": "1h", "since": "1h"}', '{"at": "1h", "until": "1h"}']),
+            ("undo", "of which table the row is. Give table too", ['{"row": 1}', '{"row": 1, "since": "1h"}']),
+            ("undo", "`yesterday` is no point of time. Write it as 2026-11-20", [
+                '{"since": "yesterday"}', '{"until": "yesterday"}', '{"at": "yesterday"}']),
+            ("undo", "option since is to be a text", ['{"since": 1732622325007}']),
+            ("undo", "option row is to be a text", ['{"table": "person", "row": [1]}']),
+            ("undo", "option dry_run is to be true or false", ['{"since": "1h", "dry_run": 1}']),
             ("init", "option tables is to be a list of texts", ['{"tables": "person"}', '{"tables": [1]}']),
             ("init", "option policies is to be an object of texts", ['{"policies": ["a"]}', '{"policies": {"fk": 1}}']),
             ("init", "option history is to be true or false", ['{"history": "yes"}']),
@@ -663,6 +711,9 @@ class Command(Case):
             call(["policy", laptop, "fk=ignore"], "synqlite_policy('fk', 'ignore')")
             id = ask(there, "synqlite_conflicts()")["conflicts"][0]["id"]
             call(["conflicts", laptop, "accept", id], "synqlite_settle(?, 'accept')", id)
+            there.execute("DELETE FROM note")
+            call(["undo", laptop, "--since", "1h", "--table", "note"],
+                 "synqlite_undo(?)", '{"since": "1h", "table": "note"}')
             call(["deinit", laptop], "synqlite_deinit()")
         for name, answer in answers["command"].items():
             with self.subTest(name):
@@ -677,6 +728,9 @@ class Command(Case):
             (there, "status()", ["status", plain], 1),
             (home, "sync('nosuch')", ["sync", path, "nosuch"], 1),
             (home, "sync('http://127.0.0.1:9/x')", ["sync", path, "http://127.0.0.1:9/x"], 4),
+            (home, "undo()", ["undo", path], 2),
+            (home, "undo('{\"since\": \"soon\"}')", ["undo", path, "--since", "soon"], 2),
+            (home, "undo('{\"table\": \"person\", \"row\": 9}')", ["undo", path, "--table", "person", "--row", "9"], 1),
             (home, f"clone('x.db', '{plain}')", ["clone", "x.db", plain], 5),
         ]:
             with self.subTest(call):

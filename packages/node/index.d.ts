@@ -321,6 +321,40 @@ export function changes(
   path: Path,
   options?: Options & { since?: string | null; limit?: number } | null,
 ): Promise<Changes>;
+
+/** Which changes of this site are meant: those of a span of time, of a millisecond, or the latest of a row. */
+export interface Selection extends Options {
+  /** From then on: a time as the log shows it (UTC), or how long ago, such as `10m`. */
+  since?: string | Date;
+  /** None after then. */
+  until?: string | Date;
+  /** In just this millisecond. */
+  at?: string | Date;
+  /** Only of this table. */
+  table?: string;
+  /** Only of the row with this primary key, as SQL writes it; needs `table`. Without a time, its latest change. */
+  row?: string | number | bigint;
+  /** Only says what it would do. */
+  dryRun?: boolean;
+}
+
+export interface Undone {
+  /** Rows of which changes were taken back; of an insert the row is gone, of a delete it is here again. */
+  taken: {
+    table: string;
+    row: string;
+    name: string | null;
+    change: 'insert' | 'update' | 'delete';
+    /** Those that got former values, with these. */
+    columns: Record<string, Value> | null;
+  }[];
+  /** Changes that were left. `columns` is empty if it is about the whole row; `written`: who has written since. */
+  left: { table: string; row: string; columns: string[]; why: string; written: Written | null }[];
+  dry_run: boolean;
+}
+
+/** Takes back what was written on this site, as far as nobody has written since. */
+export function undo(path: Path, selection: Selection): Promise<Undone>;
 /** The policies in force, after `key` was set if it is given. */
 export function policy(
   path: Path,

@@ -45,6 +45,7 @@ export const conflicts = async (path, options) => run(operations.conflicts(path)
 export const settle = async (path, id, verb, options) => run(operations.settle(path, id, verb), options);
 export const log = async (path, options) => run(operations.log(path), options);
 export const changes = async (path, options) => run(operations.changes(path), options);
+export const undo = async (path, selection) => run(operations.undo(path), selection);
 export const policy = async (path, key, value, options) => run(operations.policy(path, key, value), options);
 export const remotes = async (path, options) => run(operations.remotes(path), options);
 export const addRemote = async (path, name, url, options) =>

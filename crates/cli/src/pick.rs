@@ -2,12 +2,11 @@
 
 use crate::error::{CommandError, Failure, Kind, Result};
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 use synqlite_core::rusqlite::{Connection, Error, params_from_iter, types};
 use synqlite_core::{
     Conflict, ConflictKind, Error as EngineError, Replica, SiteId, SiteNames, Value,
 };
-use synqlite_front::moment;
+use synqlite_front::moment::point_of_time;
 
 /// What they have in common; all of them if nothing is said.
 #[derive(clap::Args)]
@@ -31,16 +30,6 @@ pub struct Pick {
     /// Only records whose row, as it was written, fulfils this condition in SQL; needs --table.
     #[arg(long = "where", value_name = "SQL", requires = "table")]
     condition: Option<String>,
-}
-
-/// A point of time, in milliseconds since 1970.
-pub fn point_of_time(text: &str) -> Result<i64> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
-    let found = moment::parse(text, i64::try_from(now).unwrap_or(i64::MAX));
-    found.ok_or_else(|| {
-        CommandError::usage(format!("`{text}` is no point of time"))
-            .hint("Write it as 2026-11-20, 2026-11-20 12:18:45, or how long ago: 10m, 2h, 7d")
-    })
 }
 
 impl Pick {

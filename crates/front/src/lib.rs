@@ -9,6 +9,7 @@ pub mod answer;
 pub mod failure;
 pub mod moment;
 pub mod remotes;
+pub mod undo;
 
 pub use failure::{Failure, Kind};
 

@@ -1,5 +1,8 @@
 //! Points of time as people read and write them, in UTC.
 
+use crate::{Failure, Kind};
+use synqlite_core::{Environment, System};
+
 const DAY_MS: i64 = 86_400_000;
 
 /// Milliseconds since 1970 as UTC, such as `2026-11-20 12:18:45.007`.
@@ -18,9 +21,18 @@ pub fn time(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{ms:03}")
 }
 
+/// Reads a point of time that somebody said, by the clock of this machine.
+pub fn point_of_time(text: &str) -> Result<i64, Failure> {
+    parse(text, System.now_ms()).ok_or_else(|| {
+        Failure::new(format!("`{text}` is no point of time"))
+            .hint("Write it as 2026-11-20, 2026-11-20 12:18:45, or how long ago: 10m, 2h, 7d")
+            .of(Kind::Usage, None)
+    })
+}
+
 /// Reads a point of time: as [`time`] writes it or a part from its left, with `T` and `Z` too; or how long
 /// before `now_ms` it was, such as `90s`, `10m`, `2h`, `7d`.
-pub fn parse(text: &str, now_ms: i64) -> Option<i64> {
+fn parse(text: &str, now_ms: i64) -> Option<i64> {
     let text = text.trim();
     if let Some((at, unit)) = text.char_indices().last()
         && let Some(unit) = [('s', 1_000), ('m', 60_000), ('h', 3_600_000), ('d', DAY_MS)]

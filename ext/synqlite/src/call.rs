@@ -124,6 +124,14 @@ impl<'c, 'f> Call<'c, 'f> {
         }
     }
 
+    /// The primary key of a row, as SQL writes it; of numbers JSON has its own.
+    pub fn row(&self) -> Result<Option<String>> {
+        match self.options.get("row") {
+            Some(Json::Number(number)) => Ok(Some(number.to_string())),
+            _ => Ok(self.option("row")?.map(str::to_owned)),
+        }
+    }
+
     /// An option that is true or false.
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
         match self.options.get(key) {

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use synqlite_core::{InitOptions, LogQuery, Policy, Replica, Verb};
 use synqlite_front::answer::{self, State};
+use synqlite_front::undo::Said;
 use synqlite_front::{Failure, Kind, remotes};
 use synqlite_remote::{Outcome, Remote, Session, SyncError};
 
@@ -40,6 +41,7 @@ const FUNCTIONS: &[Function] = &[
     ("synqlite_conflicts", 1, &[], conflicts),
     ("synqlite_settle", 2, &[], settle),
     ("synqlite_log", 1, &["table", "row"], log),
+    ("synqlite_undo", 0, &["since", "until", "at", "table", "row", "dry_run"], undo),
     ("synqlite_changes", 2, &[], changes),
     ("synqlite_wait", 2, &["token", "key_file"], wait::wait),
 ];
@@ -258,8 +260,23 @@ fn changes(call: &Call<'_, '_>) -> Result<Json> {
 fn log(call: &Call<'_, '_>) -> Result<Json> {
     let limit = usize::try_from(call.number(0)?.unwrap_or(100))
         .map_err(|_| usage("a limit is no negative number"))?;
-    let owned = |key| call.option(key).map(|text| text.map(str::to_owned));
-    let query = LogQuery { table: owned("table")?, row: owned("row")?, limit: Some(limit) };
+    let table = call.option("table")?.map(str::to_owned);
+    let query = LogQuery { table, row: call.row()?, limit: Some(limit) };
     let replica = call.replica(Reads)?;
     Ok(answer::log(&replica.log(&query)?, &replica.site_names()?))
+}
+
+fn undo(call: &Call<'_, '_>) -> Result<Json> {
+    let row = call.row()?;
+    let said = Said {
+        since: call.option("since")?,
+        until: call.option("until")?,
+        at: call.option("at")?,
+        table: call.option("table")?,
+        row: row.as_deref(),
+    };
+    let (what, dry_run) = (said.selection()?, call.flag("dry_run")?.unwrap_or(false));
+    let mut replica = call.replica(Writes)?;
+    let undone = replica.undo(&what, dry_run)?;
+    Ok(answer::undone(&undone, dry_run, &replica.site_names()?))
 }

@@ -66,6 +66,7 @@ export const operations = {
   conflicts: inspect('conflicts', 'closed'),
   log: inspect('log', 'limit'),
   changes: inspect('changes', 'since', 'limit'),
+  undo: (path) => on(path, { words: ['undo'], takes: ['since', 'until', 'at', 'table', 'row', 'dryRun'] }),
   settle(path, id, verb) {
     const [record, how] = [text('the id', id), text('the verb', verb)];
     return on(path, { words: ['conflicts'], name: 'settle', args: [record, how], argv: [how, record] });
@@ -88,6 +89,16 @@ export const operations = {
 export const given = (options) =>
   Object.fromEntries(Object.entries(options ?? {}).filter(([, value]) => value != null));
 
+/** A value as JSON and command lines can have it. */
+const plain = (value) => {
+  if (value instanceof Date) return value.toISOString();
+  return typeof value === 'bigint' ? String(value) : value;
+};
+
+/** The options that have a value, with their names as SQL has them, by `_`, or the command, by `-`. */
+const spelt = (options, mark) => Object.entries(given(options))
+  .map(([key, value]) => [key.replace(/[A-Z]/g, (letter) => mark + letter.toLowerCase()), plain(value)]);
+
 /** Refuses an option that is not known: one that is misspelt would count as absent. */
 export function refuseOthers(options, known) {
   for (const key of Object.keys(options)) {
@@ -105,11 +116,15 @@ export function check(operation, options, more = []) {
     if (Number.isSafeInteger(number) && number >= 0) continue;
     throw new SynqliteError('usage', `${key} is ${number}`, 'Give an integer, of at least 0');
   }
+  for (const [key, value] of Object.entries(options)) {
+    if (!(value instanceof Date) || !Number.isNaN(value.valueOf())) continue;
+    throw new SynqliteError('usage', `${key} is an invalid date`, 'Give a valid one, or a text such as 10m');
+  }
 }
 
 /** The call of the SQL function: its name, its arguments, options last, and how long to wait for locks. */
 export function sqlCall({ name, args, last = [] }, options) {
-  const { keyFile: key_file, ...rest } = options;
+  const rest = { ...options };
   const value = (said) => {
     if (said === undefined) return null;
     // As a BigInt: numbers are bound as REAL.
@@ -117,20 +132,17 @@ export function sqlCall({ name, args, last = [] }, options) {
   };
   const values = last.map((key) => value(rest[key]));
   for (const key of last) delete rest[key];
-  const others = given({ ...rest, key_file });
-  const json = Object.keys(others).length ? [JSON.stringify(others)] : [];
+  const others = spelt(rest, '_');
+  const json = others.length ? [JSON.stringify(Object.fromEntries(others))] : [];
   return { name: `synqlite_${name}`, args: [...args, ...values, ...json], seconds: options.wait };
 }
 
-const FLAGS = { keyFile: '--key-file', tokenFile: '--token-file' };
-
 /** The arguments of the command. A token is not among them. */
 export function commandLine({ words, argv }, options) {
-  const flags = Object.entries(given(options)).flatMap(([key, value]) => {
+  const flags = spelt(options, '-').flatMap(([key, value]) => {
     if (key === 'policies') return Object.entries(value).flatMap(([k, v]) => ['--policy', `${k}=${v}`]);
     if (value === false) return [];
-    const flag = FLAGS[key] ?? `--${key}`;
-    return value === true ? [flag] : [`${flag}=${value}`];
+    return value === true ? [`--${key}`] : [`--${key}=${value}`];
   });
   return [...words, '--json', '--progress', 'none', ...flags, '--', ...argv];
 }

@@ -315,6 +315,42 @@ export function suite(library, connect) {
     await fails(synqlite.changes(home, { since: 'none' }), 'refused', /token/);
   });
 
+  check('changes are taken back', async (t) => {
+    const dir = folder(t);
+    const db = join(dir, 'a.db');
+    await shell(db, `${TODO}; INSERT INTO todo(title) VALUES ('milk'), ('rent');`);
+    await init(db, { history: true });
+    await shell(db, `UPDATE todo SET title = 'oops' WHERE id = 1; DELETE FROM todo WHERE id = 2`);
+    const would = await synqlite.undo(db, { since: '10m', dryRun: true });
+    assert.equal(await shell(db, 'SELECT title FROM todo'), 'oops');
+    const done = await synqlite.undo(db, { since: '10m', until: null });
+    assert.deepEqual(done, { ...would, dry_run: false });
+    assert.deepEqual(done.taken.map(({ row, change }) => [row, change]).sort(), [['1', 'update'], ['2', 'delete']]);
+    assert.equal(await shell(db, 'SELECT group_concat(title) FROM todo'), 'milk,rent');
+    for (const row of [1, 1n, '1']) {
+      await shell(db, 'UPDATE todo SET done = 1 WHERE id = 1');
+      const { taken, left } = await synqlite.undo(db, { table: 'todo', row });
+      assert.deepEqual([taken[0].columns, left], [{ done: 0 }, []]);
+    }
+    await shell(db, 'UPDATE todo SET done = 1 WHERE id = 1');
+    await synqlite.fold(db);
+    const at = new Date((await synqlite.log(db, { limit: 1 })).entries[0].at_ms);
+    assert.deepEqual((await synqlite.undo(db, { at })).taken[0].columns, { done: 0 });
+    for (const [selection, message] of [
+      [null, /which changes/],
+      [{ table: 'todo' }, /which changes/],
+      [{ dryRun: true, since: null }, /which changes/],
+      [{ row: 1 }, /table/],
+      [{ at, since: at }, /since/],
+      [{ since: 'yesterday' }, /`yesterday` is no point of time/],
+      [{ since: new Date('yesterday') }, /since is an invalid date/],
+      [{ since: '1h', dry_run: true }, /no option dry_run here/],
+    ]) {
+      await fails(synqlite.undo(db, selection), 'usage', message);
+    }
+    await fails(synqlite.undo(db, { table: 'todo', row: 9 }), 'refused', /9/);
+  });
+
   check('bad input is refused, and says what to do', async (t) => {
     const { dir, home, laptop, store } = await pair(t);
     const plain = join(dir, 'plain.db');

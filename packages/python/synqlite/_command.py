@@ -10,8 +10,9 @@ import math
 import os
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Union
 
 from ._backend import Direction, Json, Name
 from .errors import DefectError, NotInstalledError, UsageError, of_document
@@ -92,6 +93,10 @@ class Command:
 
     def log(self, path: str, limit: int) -> Json:
         return self._run(["log", f"--limit={limit}"], path)
+
+    def undo(self, path: str, selection: Mapping[str, Union[int, str]], dry_run: bool) -> Json:
+        options = [f"--{key}={value}" for key, value in selection.items()]
+        return self._run(["undo", *options, *_flag("dry-run", dry_run)], path)
 
     def changes(self, path: str, token: Optional[str], limit: Optional[int]) -> Json:
         options = [] if limit is None else [f"--limit={limit}"]

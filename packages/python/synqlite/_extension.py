@@ -11,6 +11,7 @@ import math
 import os
 import re
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Optional, Union
 
@@ -101,6 +102,9 @@ class Extension:
 
     def log(self, path: str, limit: int) -> Json:
         return self._call(path, "log", limit)
+
+    def undo(self, path: str, selection: Mapping[str, Union[int, str]], dry_run: bool) -> Json:
+        return self._call(path, "undo", options={**selection, "dry_run": dry_run})
 
     def changes(self, path: str, token: Optional[str], limit: Optional[int]) -> Json:
         return self._call(path, "changes", token, limit)

@@ -15,7 +15,7 @@ from . import replica as _replica
 from . import results
 from . import watch as _watch
 from ._backend import Name
-from .replica import TIMEOUT, Path, Token, Verb
+from .replica import TIMEOUT, Path, Time, Token, Verb
 
 __all__ = ["Live", "Replica", "Watch", "clone", "init", "open"]
 
@@ -170,6 +170,20 @@ class Replica:
 
     async def log(self, limit: int = 100) -> tuple[results.LogEntry, ...]:
         return await asyncio.to_thread(self._replica.log, limit)
+
+    async def undo(
+        self,
+        *,
+        table: Optional[str] = None,
+        row: Union[None, int, str] = None,
+        since: Optional[Time] = None,
+        until: Optional[Time] = None,
+        at: Optional[Time] = None,
+        dry_run: bool = False,
+    ) -> results.Undone:
+        return await asyncio.to_thread(
+            self._replica.undo, table=table, row=row, since=since, until=until, at=at, dry_run=dry_run
+        )
 
     async def changes(self, token: Optional[str] = None, limit: Optional[int] = None) -> results.Changes:
         return await asyncio.to_thread(self._replica.changes, token, limit)

@@ -10,6 +10,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any, Callable, Literal, Optional, Union
 from weakref import WeakSet
 
@@ -24,6 +25,9 @@ Token = Union[str, Callable[[], Optional[str]]]
 """A token of a hub, or what returns one: it is called anew for each attempt."""
 
 Path = Union[str, "os.PathLike[str]"]
+Time = Union[str, datetime]
+"""A time as `synqlite log` shows it, in UTC, or how long ago, such as "10m"; or the `at` of a log entry."""
+
 Verb = Literal["prefer", "discard", "restore", "accept"]
 TIMEOUT = 5.0
 """Seconds, as many as `sqlite3.connect` waits."""
@@ -228,6 +232,27 @@ class Replica:
         answer = self._backend.log(self._path, limit)
         return tuple(results.read(results.LogEntry, each) for each in answer["entries"])
 
+    def undo(
+        self,
+        *,
+        table: Optional[str] = None,
+        row: Union[None, int, str] = None,
+        since: Optional[Time] = None,
+        until: Optional[Time] = None,
+        at: Optional[Time] = None,
+        dry_run: bool = False,
+    ) -> results.Undone:
+        """Takes back what was written on this site, as far as nobody has written since; `left` has the rest.
+
+        `since` and `until` name a span of time, `at` just one millisecond. `row`, with its `table`, is a
+        primary key as SQL writes it; without a time its latest change is meant. `dry_run` only tells what
+        would be done.
+        """
+        times = {key: _time(time) for key, time in (("since", since), ("until", until), ("at", at))}
+        said = {**times, "table": table, "row": row}
+        selection = {key: value for key, value in said.items() if value is not None}
+        return results.read(results.Undone, self._backend.undo(self._path, selection, dry_run))
+
     def changes(self, token: Optional[str] = None, limit: Optional[int] = None) -> results.Changes:
         """The rows that show something else than at the answer that `token` is of, whoever changed them; all
         rows without one. It folds first, so that what any program has committed is among them.
@@ -315,6 +340,12 @@ class Replica:
 def _ask(token: Optional[Token]) -> Optional[str]:
     found = token() if callable(token) else token
     return found or None
+
+
+def _time(time: Optional[Time]) -> Optional[str]:
+    if not isinstance(time, datetime):
+        return time
+    return time.astimezone(timezone.utc).isoformat(" ", "milliseconds").partition("+")[0]
 
 
 def _path(path: Optional[Path]) -> Optional[str]:

@@ -343,6 +343,44 @@ class LogEntry:
     name: Optional[str] = None
 
 
+@dataclass(frozen=True)
+class Taken:
+    """A row of which changes were taken back.
+
+    `change` is what was taken back: the "insert" of a row that is gone, the "delete" of one that is here
+    again, or an "update". `columns` are those that got former values, with these.
+    """
+
+    table: str
+    row: str
+    change: str
+    columns: Optional[Mapping[str, Value]] = None
+    name: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Left:
+    """A change that was left, and `why`.
+
+    `columns` is empty if it is about the whole row; `written` says who has written since, if that is why.
+    """
+
+    table: str
+    row: str
+    columns: tuple[str, ...]
+    why: str
+    written: Optional[Written] = None
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What was taken back, or would be (`dry_run`), and what was left."""
+
+    taken: tuple[Taken, ...]
+    left: tuple[Left, ...]
+    dry_run: bool
+
+
 Result = TypeVar("Result")
 
 

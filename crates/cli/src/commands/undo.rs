@@ -1,13 +1,11 @@
 use super::{open, row_key};
 use crate::error::{CommandError, Result};
-use crate::pick::point_of_time;
 use crate::report::{Report, count, grouped, time};
 use std::fmt::Write;
 use std::path::PathBuf;
-use synqlite_core::{
-    Change, Left, Selection, SiteNames, Taken, Undone, called, line, the_row, value_text,
-};
+use synqlite_core::{Change, Left, SiteNames, Taken, Undone, called, line, the_row, value_text};
 use synqlite_front::answer;
+use synqlite_front::undo::Said;
 
 /// Takes back changes that were made on this site, as far as nobody has written since.
 ///
@@ -69,19 +67,15 @@ Examples:
   synqlite undo notes.db --at '2026-11-20 12:18:45.007'";
 
 pub fn run(args: &Args) -> Result<Report> {
-    let at = |text: &Option<String>| text.as_deref().map(point_of_time).transpose();
-    let moment = at(&args.at)?;
-    let what = Selection {
-        since_ms: at(&args.since)?.or(moment),
-        until_ms: at(&args.until)?.or(moment),
-        table: args.table.clone(),
-        row: args.row.clone(),
+    let said = Said {
+        since: args.since.as_deref(),
+        until: args.until.as_deref(),
+        at: args.at.as_deref(),
+        table: args.table.as_deref(),
+        row: args.row.as_deref(),
     };
     let mut replica = open(&args.db)?;
-    if what.since_ms.is_none() && what.until_ms.is_none() && what.row.is_none() {
-        return Err(CommandError::usage("it is not said which changes")
-            .hint("Give --since, --at, or --table and --row; see: synqlite log"));
-    }
+    let what = said.selection()?;
     let undone = replica.undo(&what, args.dry_run)?;
     let sites = replica.site_names()?;
     let json = answer::undone(&undone, args.dry_run, &sites);

@@ -35,6 +35,9 @@ console.log('closed' in either ? either.closed[0]?.how : either.conflicts[0]?.ki
 await synqlite.init('a.db', null);
 watching.on('change', () => console.log('refresh'));
 
+const undone = await synqlite.undo('a.db', { table: 't', row: 7, since: new Date(0), dryRun: true });
+console.log(undone.taken[0]?.columns?.title, undone.left[0]?.written?.site_name);
+
 try {
   await synqlite.verify('a.db', { full: true });
 } catch (error) {
@@ -43,6 +46,8 @@ try {
 
 // @ts-expect-error an option that is not there
 await sync('a.db', null, { tokn: 'x' });
+// @ts-expect-error nothing is selected
+await synqlite.undo('a.db');
 // @ts-expect-error no such verb
 await synqlite.settle('a.db', 'id', 'explode');
 // @ts-expect-error nothing that loads extensions
