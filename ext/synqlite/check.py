@@ -330,6 +330,9 @@ class Refusals(Case):
             (home, "refused", "home.db has no remote called origin. ", ["synqlite_sync()"]),
             (home, "usage", "no database called zz is attached", [
                 "synqlite_status('{\"schema\": \"zz\"}')", "SELECT * FROM synqlite_log('zz')"]),
+            (laptop, "usage", "no table persons; did you mean person?", [
+                "synqlite_log('{\"table\": \"persons\"}')", "synqlite_undo('{\"table\": \"persons\", \"row\": 1}')",
+                "synqlite_init('{\"tables\": [\"persons\"]}')"]),
             (laptop, "refused", "or remote nosuch. Check the path; remotes of ", ["synqlite_sync('nosuch')"]),
             (laptop, "usage", "has a zero byte in it", ["synqlite_sync('a' || char(0) || 'b')"]),
             (laptop, "refused", "`ftp` are not supported. Use ", ["synqlite_pull('ftp://host/x')"]),

@@ -1,11 +1,9 @@
 //! Which open records a command is about.
 
-use crate::error::{CommandError, Failure, Kind, Result};
+use crate::error::{CommandError, Result};
 use std::collections::BTreeSet;
 use synqlite_core::rusqlite::{Connection, Error, params_from_iter, types};
-use synqlite_core::{
-    Conflict, ConflictKind, Error as EngineError, Replica, SiteId, SiteNames, Value,
-};
+use synqlite_core::{Conflict, ConflictKind, Replica, SiteId, SiteNames, Value};
 use synqlite_front::moment::point_of_time;
 
 /// What they have in common; all of them if nothing is said.
@@ -48,12 +46,7 @@ impl Pick {
         conflicts: &mut Vec<Conflict>,
     ) -> Result<()> {
         if let Some(table) = &self.table {
-            replica.check_table(table).map_err(|e| match e {
-                EngineError::NoTable { .. } => {
-                    Failure::from(e).of(Kind::Usage, Some(table.clone())).into()
-                }
-                e => CommandError::from(e),
-            })?;
+            replica.check_table(table)?;
         }
         if let Some(kind) = &self.kind {
             known_kind(kind, conflicts)?;

@@ -146,6 +146,7 @@ fn of_engine(e: &EngineError) -> (Kind, Option<String>) {
             Kind::Conflict
         }
         E::Constraint { .. } => Kind::Defect,
+        E::NoTable { .. } => Kind::Usage,
         E::Sqlite(e) => of_sqlite(e),
         _ => Kind::Refused,
     };

@@ -274,7 +274,6 @@ fn log_is_newest_first_and_can_be_narrowed() {
     assert!(lab.text(&["log", &lab.db("A"), "--limit", "1"]).contains("update person 2"));
     assert_eq!(lab.json(&["log", &lab.db("A"), "--limit", "0"])["entries"], json!([]));
     assert!(lab.text(&["log", &lab.db("A"), "--limit", "0"]).starts_with("none of the changes"));
-    assert!(lab.refused(&["log", &lab.db("A"), "--table", "tood"]).contains("tood"));
 }
 
 #[test]
