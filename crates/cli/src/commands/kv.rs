@@ -1,8 +1,9 @@
-use super::print;
+use super::{QUIET, patience, print};
 use crate::csv::record;
 use crate::error::{CommandError, Result};
 use crate::report::{Report, bytes as size, count, rows, seconds};
 use crate::store_error::problem;
+use crate::terminal;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -10,13 +11,14 @@ use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use synqlite_lsm::{Batch, Db, Error, Options};
 
 /// Reads and writes a log-structured store of keys and values, by hand.
 ///
-/// A store is a folder of its own, and no replica. One program at a time has it open. Keys and
-/// values are given and printed as text; with --hex, as bytes in hexadecimal digits.
+/// A store is a folder of its own, and no replica. One program at a time has it open; another is waited
+/// for as long as --wait says, and not at all without it. Keys and values are given and printed as text;
+/// with --hex, as bytes in hexadecimal digits.
 #[derive(Subcommand)]
 pub enum Command {
     /// Prints the value of a key; status 1 if the store does not have the key.
@@ -132,8 +134,30 @@ pub fn run(command: &Command, json: bool) -> Result<()> {
     print(report, json)
 }
 
+/// How often it looks whether a store is free.
+const TICK: Duration = Duration::from_millis(50);
+
 fn open(dir: &Path, create: bool) -> Result<Db> {
-    Ok(Db::open(dir, Options { create, ..Options::default() })?)
+    once_free(dir, || Db::open(dir, Options { create, ..Options::default() }))
+}
+
+/// Does what wants a store for itself, as soon as no other program has it open.
+fn once_free<T>(dir: &Path, run: impl Fn() -> synqlite_lsm::Result<T>) -> Result<T> {
+    let (since, mut told) = (Instant::now(), false);
+    loop {
+        match run() {
+            Err(Error::Locked { .. }) if since.elapsed() < patience() => {
+                if since.elapsed() >= QUIET && !std::mem::replace(&mut told, true) {
+                    let (dir, limit) = (dir.display(), patience().as_secs());
+                    terminal::complain(&format!(
+                        "waiting for another program that has {dir} open, for {limit} s at most"
+                    ));
+                }
+                std::thread::sleep(TICK);
+            }
+            done => return Ok(done?),
+        }
+    }
 }
 
 fn get(dir: &Path, key: &str, hex: bool, json: bool) -> Result<()> {
@@ -300,7 +324,7 @@ fn stats(dir: &Path) -> Result<Report> {
 }
 
 fn verify(dir: &Path) -> Result<Report> {
-    let found = synqlite_lsm::verify(dir)?;
+    let found = once_free(dir, || synqlite_lsm::verify(dir))?;
     let ok = found.problems.is_empty();
     let mut report = listed(&found, if ok { "no problems" } else { "damaged" }, dir);
     report.json["ok"] = json!(ok);
@@ -308,7 +332,7 @@ fn verify(dir: &Path) -> Result<Report> {
 }
 
 fn repair(dir: &Path) -> Result<Report> {
-    let found = synqlite_lsm::repair(dir)?;
+    let found = once_free(dir, || synqlite_lsm::repair(dir))?;
     let verdict = if found.problems.is_empty() { "nothing to repair" } else { "repaired" };
     Ok(listed(&found, verdict, dir))
 }

@@ -125,8 +125,9 @@ enum Command {
 /// Runs a command and prints what it reports.
 pub fn run(args: &Args) -> Result<()> {
     let is_hub = matches!(args.command, Command::Serve(_));
-    // A transaction ends by itself, and hardly any hub does.
-    PATIENCE.store(args.wait.unwrap_or(if is_hub { 0 } else { 60 }), Relaxed);
+    // A transaction ends by itself; hardly any hub does, which has its store open until then.
+    let hardly_ends = is_hub || matches!(args.command, Command::Kv(_));
+    PATIENCE.store(args.wait.unwrap_or(if hardly_ends { 0 } else { 60 }), Relaxed);
     // A hub has a log of its own, and prints where it listens.
     if !is_hub {
         progress::begin(args.progress, matches!(args.command, Command::Watch(_)));

@@ -3,6 +3,7 @@
 use crate::support::{Lab, files, stderr, stdout, synqlite};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Path of the lab's store.
 fn store(lab: &Lab) -> String {
@@ -167,6 +168,21 @@ fn a_store_that_is_open_elsewhere_is_refused() {
     refused(&lab, &["put", "k", "v"], &["is open elsewhere", "Wait"]);
     db.close().unwrap();
     kv(&lab, &["put", "k", "v"]);
+}
+
+#[test]
+fn a_store_that_is_open_elsewhere_is_waited_for_as_long_as_is_said() {
+    let lab = Lab::new();
+    for args in [&["put", "k", "v"][..], &["get", "k"], &["verify"], &["repair"]] {
+        let db = synqlite_lsm::Db::open(lab.path("store"), Default::default()).unwrap();
+        refused(&lab, &[args, &["--wait", "1"]].concat(), &["is open elsewhere"]);
+        let closing = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(500));
+            db.close().unwrap();
+        });
+        kv(&lab, &[args, &["--wait", "60"]].concat());
+        closing.join().unwrap();
+    }
 }
 
 #[test]
