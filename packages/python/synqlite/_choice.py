@@ -16,6 +16,9 @@ _log = logging.getLogger("synqlite")
 
 def choose(wanted: Optional[Name], timeout: float) -> Backend:
     """The backend that was asked for; else the extension where this Python can load it, else the command."""
+    # The largest that the extension takes; of no number neither comparison holds.
+    if not 0 <= timeout <= 1_000_000:
+        raise UsageError(f"a timeout of {timeout} seconds is none", "Give a number from 0 to 1,000,000")
     if wanted not in (None, "extension", "command"):
         raise UsageError(f"there is no backend {wanted!r}", 'Say "extension" or "command", or leave it out')
     hindrance = None

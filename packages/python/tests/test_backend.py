@@ -26,6 +26,13 @@ class Choice(InFolder):
             synqlite.init(self.path, backend="server")  # type: ignore[arg-type]
         self.assertIn("'server'", unknown.exception.message)
 
+    def test_a_timeout_is_some_seconds(self) -> None:
+        for timeout in (-1, -0.001, float("nan"), float("inf"), 1e300):
+            for backend in (None, "command"):
+                with self.subTest(timeout), self.assertRaises(synqlite.UsageError) as senseless:
+                    synqlite.open(self.path, timeout=timeout, backend=backend)
+                self.assertIn(f"a timeout of {timeout} seconds", senseless.exception.message)
+
     def test_what_the_environment_names_must_be_there(self) -> None:
         for variable in ("SYNQLITE_COMMAND", "SYNQLITE_EXTENSION"):
             with environment(**{variable: "nowhere/synqlite"}):
