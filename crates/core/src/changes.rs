@@ -22,7 +22,7 @@ use crate::{Error, Result, line, settings};
 use rusqlite::types::{FromSql, ValueRef};
 use rusqlite::{Connection, params};
 use sha2::{Digest as _, Sha256};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use synqlite_wire::{Rid, SiteId, Stamp, Value, VersionVector};
 
 /// Rows that changed.
@@ -188,42 +188,32 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Collects rows by position; whether it left any.
+    /// Collects rows by position; whether it left any. What lies past the limit is not read.
     fn collect(&mut self, limit: usize) -> Result<bool> {
-        let conn = self.conn;
-        let mut segments: HashMap<i64, Vec<(u32, Segment)>> = HashMap::new();
-        let sql = format!(
-            "SELECT {SEGMENT_COLUMNS}, tbl, position FROM synqlite_segment WHERE position > ?1"
-        );
-        let mut statement = conn.prepare_cached(&sql)?;
-        let columns = statement.column_count();
-        let mut found = statement.query([self.since.position])?;
-        while let Some(row) = found.next()? {
-            let of = segments.entry(row.get(columns - 1)?).or_default();
-            of.push((row.get(columns - 2)?, Segment::from_row(row)?));
-        }
-        let sql = "SELECT DISTINCT position FROM synqlite_row WHERE position > ?1";
-        let mut statement = conn.prepare_cached(sql)?;
-        let positions = statement.query_map([self.since.position], |row| row.get(0))?;
-        let mut positions: Vec<i64> = positions.collect::<Result<_, _>>()?;
-        positions.extend(segments.keys());
-        positions.extend(shown::positions(conn, self.since.position)?);
-        positions.sort_unstable();
-        positions.dedup();
-        for position in positions {
+        let mut past = self.since.position;
+        while let Some(position) = self.next(past)? {
             if self.rows.len() >= limit {
                 return Ok(true);
             }
-            self.last = Some(position);
+            (past, self.last) = (position, Some(position));
             let first = self.rows.len();
-            for (no, segment) in segments.remove(&position).unwrap_or_default() {
-                self.segment(no, &segment)?;
-            }
+            self.segments(position)?;
             self.entries(position)?;
             self.noted(position)?;
             self.rows[first..].sort_by_key(|(stamp, _)| *stamp);
         }
         Ok(false)
+    }
+
+    /// The first position past this one at which rows are.
+    fn next(&self, past: i64) -> Result<Option<i64>> {
+        let first = |table: &str| -> Result<Option<i64>> {
+            let sql = format!("SELECT min(position) FROM {table} WHERE position > ?1");
+            Ok(self.conn.prepare_cached(&sql)?.query_row([past], |row| row.get(0))?)
+        };
+        let tables = ["synqlite_row", "synqlite_segment", "synqlite_shown"];
+        let found = tables.map(first).into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(found.into_iter().flatten().min())
     }
 
     /// The rows, each where it changed last.
@@ -267,6 +257,19 @@ impl<'a> Found<'a> {
                 let changed = self.changed(t, &stored)?;
                 self.rows.extend(changed);
             }
+        }
+        Ok(())
+    }
+
+    /// Rows that share a segment.
+    fn segments(&mut self, position: i64) -> Result<()> {
+        let sql =
+            format!("SELECT {SEGMENT_COLUMNS}, tbl FROM synqlite_segment WHERE position = ?1");
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let no = statement.column_count() - 1;
+        let mut segments = statement.query([position])?;
+        while let Some(row) = segments.next()? {
+            self.segment(row.get(no)?, &Segment::from_row(row)?)?;
         }
         Ok(())
     }

@@ -37,14 +37,6 @@ pub fn note(conn: &Connection, meta: &mut Meta, no: u32, rid: &Rid) -> Result<()
     Ok(())
 }
 
-/// Positions past this one at which rows are noted.
-pub fn positions(conn: &Connection, past: i64) -> Result<Vec<i64>> {
-    let sql = "SELECT DISTINCT position FROM synqlite_shown WHERE position > ?1";
-    let mut statement = conn.prepare_cached(sql)?;
-    let positions = statement.query_map([past], |row| row.get(0))?;
-    Ok(positions.collect::<Result<_, _>>()?)
-}
-
 /// Rows that are noted at a position: number of the table, identity.
 pub fn at(conn: &Connection, meta: &Meta, position: i64) -> Result<Vec<(u32, Rid)>> {
     let sql = "SELECT tbl, rid FROM synqlite_shown WHERE position = ?1 ORDER BY tbl, rid";
