@@ -185,12 +185,11 @@ fn settle(
         }
     }
     chosen.retain(|c| stands(c).is_none());
-    let mut settled: BTreeSet<&String> = chosen.iter().map(|(id, ..)| *id).collect();
-    settled.retain(|id| !vain.contains_key(id));
-    let followed = settled.iter().filter(|_| with_followers);
-    let with = followed.filter_map(|id| before.get(*id)).flatten();
-    let over: Vec<&String> = with.filter(|id| !open.contains_key(*id)).collect();
-    settled.extend(over);
+    let settled = chosen.iter().map(|(id, ..)| *id).filter(|id| !vain.contains_key(id));
+    let mut settled: BTreeSet<&String> = settled.collect();
+    if with_followers {
+        settled.extend(over(&settled, &before, &open));
+    }
     done.settled = settled.into_iter().cloned().collect();
     done.refused.extend(vain.into_values());
     let mut open: Vec<Conflict> = open.into_values().collect();
@@ -204,6 +203,16 @@ fn settle(
     };
     done.opened = open.into_iter().filter(|c| !asked(c)).collect();
     Ok(done)
+}
+
+/// What waited for one of those that are settled, and is open no more.
+fn over<'b>(
+    settled: &BTreeSet<&String>,
+    before: &'b BTreeMap<String, Vec<String>>,
+    open: &BTreeMap<String, Conflict>,
+) -> Vec<&'b String> {
+    let with = settled.iter().filter_map(|id| before.get(*id)).flatten();
+    with.filter(|id| !open.contains_key(*id)).collect()
 }
 
 /// Shows what these rows are now.
