@@ -14,9 +14,20 @@ pub fn read_back(path: &Path) -> Result<()> {
     new.execute_batch(&format!("PRAGMA encoding = '{encoding}'; PRAGMA foreign_keys = OFF"))?;
     new.execute("ATTACH ?1 AS old", [path.to_str()])?;
     for (name, sql) in objects(&new, "type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")? {
-        new.execute_batch(&sql)?;
+        // Tables that a virtual one keeps are there with it, and filled.
+        let there = "SELECT 1 FROM main.sqlite_master WHERE name = ?1";
+        let kept = new.prepare(there)?.exists([&name])?;
+        if !kept {
+            new.execute_batch(&sql)?;
+        }
+        if sql.starts_with("CREATE VIRTUAL") {
+            continue;
+        }
         let columns = columns(&new, &name)?;
         let name = name.replace('"', "\"\"");
+        if kept {
+            new.execute_batch(&format!("DELETE FROM main.\"{name}\""))?;
+        }
         new.execute_batch(&format!(
             "INSERT INTO main.\"{name}\"({columns}) SELECT {columns} FROM old.\"{name}\""
         ))?;
@@ -40,7 +51,8 @@ pub fn read_back(path: &Path) -> Result<()> {
 /// Names and statements of what the schema has.
 fn objects(conn: &Connection, which: &str) -> Result<Vec<(String, String)>> {
     let sql = format!(
-        "SELECT name, sql FROM old.sqlite_master WHERE sql IS NOT NULL AND {which} ORDER BY rowid"
+        "SELECT name, sql FROM old.sqlite_master WHERE sql IS NOT NULL AND {which} \
+         ORDER BY sql LIKE 'CREATE VIRTUAL%' DESC, rowid"
     );
     let mut statement = conn.prepare(&sql)?;
     statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()

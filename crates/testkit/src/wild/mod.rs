@@ -9,6 +9,7 @@
 //! - [`app`]: the application's side of a site, in this process or on the system's SQLite.
 //! - [`counts`]: counters that are only added to.
 //! - [`numbers`]: rows by what they are, where each site has numbers of its own for them.
+//! - `search`: a search index that triggers keep.
 //! - `between`: what applications write between the slices of a command.
 //! - [`play`]: plays a history; [`oracle`] judges it; [`shrink`] leaves out what a fault does not need.
 //!
@@ -28,13 +29,14 @@ pub mod play;
 pub mod rebuild;
 pub mod regions;
 pub mod schema;
+mod search;
 pub mod shrink;
 pub mod tables;
 pub mod values;
 pub mod writes;
 
 use migrate::Migration;
-use regions::Regions;
+use regions::{Region, Regions};
 use schema::Schema;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -149,6 +151,15 @@ impl History {
         times
     }
 
+    /// The statements that make its schema.
+    pub fn made(&self) -> Vec<String> {
+        let mut made = schema::statements(&self.schema);
+        if self.regions.has(Region::Search) {
+            made.extend(search::setup(&self.schema, self.seed));
+        }
+        made
+    }
+
     /// The statement that wrote a mark.
     pub fn statement(&self, mark: &str) -> Option<&str> {
         let steps = self.steps.iter().filter_map(|step| match &step.action {
@@ -171,13 +182,7 @@ impl fmt::Display for History {
             writeln!(f, "  site {}{on}: {pragmas}", site_name(site))?;
         }
         let tally = self.tally.as_ref().map_or(vec![], counts::Tally::setup);
-        for sql in self
-            .setup
-            .iter()
-            .chain(&schema::statements(&self.schema))
-            .chain(&self.rows)
-            .chain(&tally)
-        {
+        for sql in self.setup.iter().chain(&self.made()).chain(&self.rows).chain(&tally) {
             writeln!(f, "  a: {sql};")?;
         }
         let policies = self.policies.iter().map(|(k, v)| format!(" --policy {k}={v}"));

@@ -7,6 +7,7 @@ use super::numbers::Numbers;
 use super::play::{Fault, Played, Player, engine, fault, harness, look_at};
 use super::regions::Region;
 use super::schema::{Role, Table, quote};
+use super::search;
 use super::{Action, History, Step, site_name};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,7 @@ fn examine(player: &mut Player<'_>, n: usize) -> Played {
     if found != ["ok"] {
         return fault("integrity_check", format!("{at}: {}", found.join("; ")));
     }
+    search::examine(player, n)?;
     // Between slices its application may have written what the next command looks at.
     if cfg!(feature = "small-parts") {
         let unfolded = player.with(n, |replica| replica.unfolded(1))?;
@@ -357,7 +359,7 @@ fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
     }
     let made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name NOT LIKE 'synqlite\\_%' \
                 ESCAPE '\\' AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' \
-                ESCAPE '\\' AND type <> 'trigger' ORDER BY type = 'index'";
+                ESCAPE '\\' AND name NOT LIKE 'found%' AND type <> 'trigger' ORDER BY type = 'index'";
     for sql in super::app::texts(conn, made).map_err(harness)? {
         fresh.execute_batch(&sql).map_err(|e| harness(format!("{sql}: {e}")))?;
     }

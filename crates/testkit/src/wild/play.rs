@@ -156,9 +156,7 @@ impl<'a> Player<'a> {
         self.sites[0].schema = history.schema.clone();
         let conn = Connection::open(&self.sites[0].path).map_err(harness)?;
         let tally = history.tally.as_ref().map_or(vec![], |tally| tally.setup());
-        for sql in
-            history.setup.iter().chain(&super::schema::statements(&history.schema)).chain(&tally)
-        {
+        for sql in history.setup.iter().chain(&history.made()).chain(&tally) {
             let made = conn.prepare(sql).and_then(|mut s| s.query([])?.next().map(|_| ()));
             made.map_err(|e| harness(format!("{sql}: {e}")))?;
         }

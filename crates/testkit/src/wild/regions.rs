@@ -54,6 +54,8 @@ pub enum Region {
     Local,
     /// Counters that are only added to, in a table that is changed meanwhile.
     Counts,
+    /// A search index that triggers keep.
+    Search,
 }
 
 /// All of them, with their names.
@@ -82,6 +84,7 @@ pub const ALL: &[(&str, Region)] = &[
     ("numbers", Region::Numbers),
     ("local", Region::Local),
     ("counts", Region::Counts),
+    ("search", Region::Search),
 ];
 
 /// Which of them a history contains.
@@ -101,12 +104,14 @@ impl Regions {
     }
 
     /// About half of these, each history others, and those that are in `always`. Whether rows are numbered
-    /// for each site, tables local for a time, or counters added to is drawn apart, one time in four: histories
-    /// without that are what they were before.
+    /// for each site, tables local for a time, counters added to, or texts searched is drawn apart, one time in four:
+    /// histories without that are what they were before.
     pub fn draw(&self, r: &mut Random, apart: &mut Random, always: &Regions) -> Regions {
         let drawn = self.0.iter().copied().filter(|region| {
             let drawn = match region {
-                Region::Numbers | Region::Local | Region::Counts => apart.one_in(4),
+                Region::Numbers | Region::Local | Region::Counts | Region::Search => {
+                    apart.one_in(4)
+                }
                 _ => r.one_in(2),
             };
             drawn || always.has(*region)
@@ -118,7 +123,10 @@ impl Regions {
         let drawn = if drawn.has(Region::Local) { drawn.without(&apart) } else { drawn };
         // What a site had added before a backup may be in its sums twice.
         let restore = Regions(vec![Region::Restore]);
-        if drawn.has(Region::Counts) { drawn.without(&restore) } else { drawn }
+        let drawn = if drawn.has(Region::Counts) { drawn.without(&restore) } else { drawn };
+        use Region::{Alter, Order, Rebuild, Replace, Retype, Twice};
+        let unheard = Regions(vec![Alter, Order, Rebuild, Replace, Retype, Twice]);
+        if drawn.has(Region::Search) { drawn.without(&unheard) } else { drawn }
     }
 
     /// Those that are not in `others`.
