@@ -124,8 +124,8 @@ impl Regions {
         // What a site had added before a backup may be in its sums twice.
         let restore = Regions(vec![Region::Restore]);
         let drawn = if drawn.has(Region::Counts) { drawn.without(&restore) } else { drawn };
-        use Region::{Alter, Order, Rebuild, Replace, Retype, Twice};
-        let unheard = Regions(vec![Alter, Order, Rebuild, Replace, Retype, Twice]);
+        use Region::{Alter, Order, Rebuild, Replace, Retype, Triggers, Twice};
+        let unheard = Regions(vec![Alter, Order, Rebuild, Replace, Retype, Triggers, Twice]);
         if drawn.has(Region::Search) { drawn.without(&unheard) } else { drawn }
     }
 

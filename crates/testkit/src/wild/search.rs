@@ -1,7 +1,8 @@
 //! A search index that triggers of the application keep over a table: right on every site after every merge (R-TRG).
 //!
-//! It goes by rowids, so its table numbers its rows; and no trigger hears of a row that REPLACE displaces, nor of
-//! what a rebuild moves, so histories with an index have neither.
+//! It goes by rowids, so its table numbers its rows. No trigger hears of a row that REPLACE displaces, nor of what a
+//! rebuild moves, and where other triggers write the row that these hear of, they hear of it in the wrong order: so
+//! histories with an index have none of these.
 
 use super::play::{Played, Player, fault, harness};
 use super::schema::{Schema, Table, quote};
