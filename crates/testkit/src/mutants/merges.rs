@@ -127,7 +127,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "above-unshown",
         file: "view/src/local_wins.rs",
-        from: "                    found.written.extend(unshown(affected, p)?);\n",
+        from: "                    found.written.extend(unshown_of(affected, p, |fk| moves || fk.enforced)?);\n",
         to: "",
         campaign: STATES,
         breaks: "R-COMP: a row that refers to a unified one hides what refers to it",
@@ -199,8 +199,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "turns-settled",
         file: "view/src/local_wins.rs",
-        from: "            found.written.extend(settled(affected, w));\n        } else {",
-        to: "        } else {",
+        from: "                found.written.extend(settled(affected, w));\n            }",
+        to: "            }",
         campaign: STATES,
         breaks: "R-COMP: of two rows that gave way to each other one is hidden",
     },
