@@ -41,14 +41,20 @@ impl Access {
         }
     }
 
-    /// Adds a remote to a replica, and keeps this of it; of one that is there, in place of what was kept. With a
-    /// token the file becomes its owner's alone; whether others could read it before.
+    /// Adds a remote to a replica, and keeps this of it; of one that is there, what this says in place of what was
+    /// kept. With a token the file becomes its owner's alone; whether others could read it before.
     pub fn add(&self, replica: &mut Replica, name: &str, url: &str) -> Result<bool> {
+        let there = replica.remote(name)?;
         // One that is refused for its name changes nothing.
-        let fits = replica.remote(name)?.is_none_or(|there| there.url == url);
-        let keeps = self.token.is_some() && fits;
-        let closed = keeps && replica.close_to_others()?;
-        replica.add_remote(name, url, self.encode().as_deref())?;
+        let fits = there.as_ref().is_none_or(|there| there.url == url);
+        let mut all = self.clone();
+        if let Some(there) = there.filter(|_| fits && all != Access::default()) {
+            let kept = Access::of(&there)?;
+            all.token = all.token.or(kept.token);
+            all.key_file = all.key_file.or(kept.key_file);
+        }
+        let closed = self.token.is_some() && fits && replica.close_to_others()?;
+        replica.add_remote(name, url, all.encode().as_deref())?;
         Ok(closed)
     }
 
