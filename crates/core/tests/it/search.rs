@@ -213,3 +213,20 @@ fn a_trigger_that_fails_to_keep_an_index_stops_no_merge() {
     assert_eq!(a.rows("SELECT rowid FROM f WHERE f MATCH 'fox'"), ["2"]);
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
 }
+
+/// It was an expression of another index that failed on the row, so the rows beside it are noted as ever.
+#[test]
+fn a_row_that_no_schema_takes_leaves_no_other_out_of_an_index() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE note(id INTEGER PRIMARY KEY, body TEXT)");
+    let mut b = world.clone_site(&mut a, "b");
+    a.run(
+        "CREATE INDEX x ON note(json_extract(body, '$.x')); CREATE VIRTUAL TABLE f USING fts5(body);
+        CREATE TRIGGER note_ai AFTER INSERT ON note BEGIN
+          INSERT INTO f(rowid, body) VALUES(new.id, new.body); END",
+    );
+    b.run("INSERT INTO note VALUES(1, '{'), (2, '{\"x\": 1}'), (3, '{\"x\": 2}')");
+    settle(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT id FROM note ORDER BY 1"), ["2", "3"]);
+    assert_eq!(a.rows("SELECT rowid FROM f ORDER BY 1"), ["2", "3"]);
+}

@@ -357,10 +357,13 @@ fn loads(conn: &Connection, tables: &[&Table], keys: bool) -> Played {
         let sql = format!("PRAGMA encoding = '{encoding}'");
         fresh.execute_batch(&sql).map_err(harness)?;
     }
-    let made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name NOT LIKE 'synqlite\\_%' \
-                ESCAPE '\\' AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' \
-                ESCAPE '\\' AND name NOT LIKE 'found%' AND type <> 'trigger' ORDER BY type = 'index'";
-    for sql in super::app::texts(conn, made).map_err(harness)? {
+    let made = format!(
+        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND tbl_name NOT LIKE 'synqlite\\_%'
+           ESCAPE '\\' AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%'
+           ESCAPE '\\' AND name NOT LIKE '{}%' AND type <> 'trigger' ORDER BY type = 'index'",
+        search::INDEX
+    );
+    for sql in super::app::texts(conn, &made).map_err(harness)? {
         fresh.execute_batch(&sql).map_err(|e| harness(format!("{sql}: {e}")))?;
     }
     fresh.execute_batch("PRAGMA foreign_keys = OFF; BEGIN").map_err(harness)?;

@@ -9,15 +9,19 @@ use super::schema::{Schema, Table, quote};
 use super::site_name;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
-/// The index.
-const INDEX: &str = "found";
+/// The index, and what the names of its tables and triggers begin with.
+pub(super) const INDEX: &str = "found";
 
-/// What makes it, over the first table that numbers its rows; nothing if none does. Half of the indexes keep texts of
-/// their own, the others read their table's.
+/// The table that an index is over, the first that numbers its rows; and what it reads of it.
+fn searched(schema: &Schema) -> Option<(String, String)> {
+    let found = |t: &Table| Some((quote(&t.name), quote(&t.token()?.name)));
+    schema.values().filter(|t| t.numbers_rows()).find_map(found)
+}
+
+/// What makes it, if any table can have one. Half of the indexes keep texts of their own, the others read their
+/// table's.
 pub fn setup(schema: &Schema, seed: u64) -> Vec<String> {
-    let numbered = |t: &&Table| t.numbers_rows() && t.token().is_some();
-    let Some(t) = schema.values().find(numbered) else { return vec![] };
-    let (table, row) = (quote(&t.name), t.token().map_or(String::new(), |c| quote(&c.name)));
+    let Some((table, row)) = searched(schema) else { return vec![] };
     let own = (seed >> 7).is_multiple_of(2);
     let content = if own { String::new() } else { format!(", content={table}") };
     let insert = format!("INSERT INTO {INDEX}(rowid, {row}) VALUES(new.rowid, new.{row})");
@@ -54,8 +58,7 @@ pub fn examine(player: &Player<'_>, n: usize) -> Played {
         }
         done => drop(done.map_err(harness)?),
     }
-    let Some(t) = site.schema.values().find(|t| t.numbers_rows()) else { return Ok(()) };
-    let (table, row) = (quote(&t.name), t.token().map_or(String::new(), |c| quote(&c.name)));
+    let Some((table, row)) = searched(&site.schema) else { return Ok(()) };
     if made.contains("content=") {
         return Ok(());
     }

@@ -51,8 +51,8 @@ pub enum Happened {
     Pulled(usize),
 }
 
-/// Both fold, then one learns all of the other. Who has `spoken` has told something; who has not folds to tell,
-/// not to learn (R-PIN).
+/// Both fold, then one learns all of the other. Who has `spoken` has told something, as who made the database has;
+/// who has not folds to tell, not to learn (R-PIN).
 fn pull(
     sites: &mut [Site<'_>],
     spoken: &mut [bool],
@@ -144,7 +144,7 @@ impl History {
         let mut sites: Vec<Site<'_>> =
             (0..self.sites).map(|n| self.site(ground, n, true)).collect();
         let (mut told, steps) = (Vec::new(), self.steps.iter().zip(1..));
-        let mut spoken = vec![false; self.sites];
+        let mut spoken: Vec<bool> = (0..self.sites).map(|n| n == 0).collect();
         for (step, n) in steps {
             let (mut r, at) = (Source::new(step.seed), step.site);
             if r.one_in(self.exchange) {

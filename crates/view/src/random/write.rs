@@ -164,10 +164,10 @@ impl Memory<'_> {
     /// A fold when nothing was written: numbers that were shown become permanent (R-PIN). Whether any did.
     pub fn fold(&mut self) -> Result<bool> {
         let mut wrote = Wrote::default();
-        self.pin(&mut wrote)?;
+        let pinned = self.pin(&mut wrote)?;
         let nobody = Rid::Birth { site: self.site, n: u64::MAX };
         self.repair(&wrote, (usize::MAX, &nobody), &[])?;
-        Ok(!wrote.touched.is_empty())
+        Ok(pinned)
     }
 
     /// The rows that are shown, as `table: values`, in order.
@@ -212,9 +212,9 @@ impl Memory<'_> {
         Ok(RowChange { table: table as u32, rid, header, registers })
     }
 
-    /// R-PIN.
-    fn pin(&mut self, wrote: &mut Wrote) -> Result<()> {
-        let waiting = self.waiting()?;
+    /// R-PIN. Whether any number became permanent.
+    fn pin(&mut self, wrote: &mut Wrote) -> Result<bool> {
+        let (waiting, mut pinned) = (self.waiting()?, false);
         for table in 0..self.tables() {
             let t = self.table(table);
             let Some(alias) = t.table.renumbers() else { continue };
@@ -231,13 +231,14 @@ impl Memory<'_> {
                 };
                 *group =
                     GroupState { pinned: true, previous: Some(wanted), ..GroupState::shown(stamp) };
+                pinned = true;
                 self.put(table, &mut stored);
                 if waiting.contested || !self.waiting_for_row(table, &stored.rid)?.is_empty() {
                     wrote.touched.push((t.no, stored.rid.clone()));
                 }
             }
         }
-        Ok(())
+        Ok(pinned)
     }
 
     /// R-PINKEY: groups that show a former value, of a key of which `g` is a part.
