@@ -2,7 +2,7 @@
 //! the exact sum (R-COUNTER).
 //!
 //! The table, `tally`, is no part of a history's schema: its rows are never deleted, and what each site adds is read
-//! from what the site shows before and after. What docs/testing.md names as a limit of counters is left out: each is
+//! from what the site shows before and after. What docs/limits.md names as a limit of counters is left out: each is
 //! counted once before there are clones, and a file is folded before it is copied; who saves a row by REPLACE folds,
 //! and so does who gives a table or a column another name, before that and before it writes or migrates again.
 

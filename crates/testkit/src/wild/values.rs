@@ -49,7 +49,7 @@ const ENDS: &[&str] = &[
     "9223372036854775806",
     "9223372036854775807",
     "9223372036854775807.0",
-    // One less is what SQLite holds for equal to a REAL, and keeps as it is (docs/testing.md).
+    // One less is what SQLite holds for equal to a REAL, and keeps as it is (docs/limits.md).
     "-9223372036854775807",
     "9.3e18",
     "0.1",
