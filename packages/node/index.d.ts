@@ -281,7 +281,7 @@ export function settle(
   id: string,
   verb: 'prefer' | 'discard' | 'restore' | 'accept',
   options?: Options | null,
-): Promise<{ settled: string; open: number }>;
+): Promise<{ settled: string; /** Conflicts that wait for nobody else's answer. */ open: number }>;
 /** The history of changes, newest first; 100 if no limit is given. */
 export function log(path: Path, options?: Options & { limit?: number } | null): Promise<{ entries: LogEntry[] }>;
 /** A row that shows something else. */

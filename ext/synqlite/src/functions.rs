@@ -83,9 +83,21 @@ fn answered(
     run: impl FnOnce(&Context<'_>) -> Result<Json>,
 ) -> rusqlite::Result<String> {
     guarded(|| run(ctx)).map(|json| json.to_string()).map_err(|failure| {
+        let failure = perhaps_of_this_program(failure);
         last.set(&failure);
         Error::UserFunctionError(told(&failure).into())
     })
+}
+
+/// For the engine every other connection is another program's. Here it may be one of the program that calls.
+fn perhaps_of_this_program(failure: Failure) -> Failure {
+    match (failure.kind, &failure.object, &failure.hint) {
+        (Kind::Locked, Some(_), Some(hint)) => {
+            let hint = format!("{hint}; if it is this program, commit its transaction first");
+            Failure { hint: Some(hint), ..failure }
+        }
+        _ => failure,
+    }
 }
 
 /// A panic is a failure of its own kind.

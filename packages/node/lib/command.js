@@ -15,6 +15,12 @@ function lastChange(file) {
   return found ? `${found.mtimeNs}:${found.size}` : 'none';
 }
 
+/** For the command every other connection is another program's, those of this program too. */
+function advice({ code, hint, object }) {
+  const own = code === 'locked' && object && hint;
+  return own ? `${hint}; if it is this program, commit its transaction first` : hint;
+}
+
 /** What the file system says of the last commit to a database. */
 const lastCommit = (path) => `${lastChange(path)} ${lastChange(`${path}-wal`)}`;
 
@@ -67,7 +73,7 @@ export class CommandSession {
       throw new SynqliteError('defect', `${this.command} gave no answer: ${why}`, hint);
     }
     const failure = document.error;
-    if (failure) throw new SynqliteError(failure.code, failure.message, failure.hint);
+    if (failure) throw new SynqliteError(failure.code, failure.message, advice(failure));
     return document;
   }
 

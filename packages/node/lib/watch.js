@@ -93,6 +93,8 @@ export class Watch extends EventEmitter {
       }
     }
     this.#say('stop');
+    // Whoever waits for the end hears of it after those who listen.
+    await new Promise((told) => { process.nextTick(told); });
   }
 
   /** One round. One that fails may have merged before it did, and answers nothing: the database tells. */

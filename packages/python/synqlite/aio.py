@@ -1,6 +1,7 @@
 """The same for asyncio: each method runs in a thread, so that the event loop goes on.
 
-A task that is cancelled stops waiting; what it had begun is finished all the same, as a whole.
+A task that is cancelled stops waiting; what it had begun is finished all the same, as a whole. Callbacks may be
+coroutines: each runs as a task of its own, begun in the order of what they are told.
 """
 
 from __future__ import annotations
@@ -253,7 +254,7 @@ class Live:
         return self._live.error
 
     async def stop(self) -> None:
-        await asyncio.to_thread(self._live.stop)
+        await _end(self._live)
 
 
 class Watch:
@@ -273,7 +274,17 @@ class Watch:
         return self._watch.state
 
     async def stop(self) -> None:
-        await asyncio.to_thread(self._watch.stop)
+        await _end(self._watch)
+
+
+async def _end(what: Union[_live.Live, _watch.Watch]) -> None:
+    # Who is cancelled again here waits no longer, and it ends all the same.
+    what.begin_to_stop()
+    await asyncio.to_thread(what.stop)
+
+
+_tasks: set[asyncio.Task[object]] = set()
+"""What nobody else holds would be forgotten in its midst."""
 
 
 def _in(
@@ -281,8 +292,16 @@ def _in(
 ) -> Optional[Callable[..., object]]:
     """The callback, called in the loop. Once that is closed nobody is there to be told."""
 
+    def run(*what: object) -> None:
+        assert callback is not None
+        outcome = callback(*what)
+        if asyncio.iscoroutine(outcome):
+            task = loop.create_task(outcome)
+            _tasks.add(task)
+            task.add_done_callback(_tasks.discard)
+
     def call(*what: object) -> None:
-        if callback is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(callback, *what)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(run, *what)
 
     return None if callback is None else call

@@ -97,7 +97,7 @@ _KINDS: dict[str, type[Error]] = {
 def of_document(error: dict[str, Any]) -> Error:
     """The error of the `error` object of an answer. A kind of a newer SynQLite is an `Error`."""
     kind, hint = _KINDS.get(str(error.get("code")), Error), error.get("hint")
-    if kind is LockedError:
-        # For the engine every other connection is another program, and `sqlite3` begins transactions unasked.
+    if kind is LockedError and "this program" not in (hint or ""):
+        # For the command every other connection is another program, and `sqlite3` begins transactions unasked.
         hint = f"{hint or 'Try again'}; if it is this program, commit its transaction first"
     return kind(str(error.get("message")), hint, error.get("object"))

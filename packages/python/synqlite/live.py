@@ -107,9 +107,13 @@ class Live:
 
     def stop(self) -> None:
         """Ends it. It may be called twice, and in a callback."""
-        self._stop.set()
+        self.begin_to_stop()
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def begin_to_stop(self) -> None:
+        """Has it end, and does not wait for that."""
+        self._stop.set()
 
     def _run(self) -> None:
         source: Optional[Source] = None

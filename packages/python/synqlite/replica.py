@@ -64,7 +64,8 @@ def init(
     """
     chosen = _choice.choose(backend, timeout)
     replica = Replica(path, chosen)
-    answer = chosen.init(replica.path, dict(policies or {}), history, name)
+    said = {key: str(value) for key, value in (policies or {}).items()}
+    answer = chosen.init(replica.path, said, history, name)
     for note in answer.get("notes", ()):
         _log.warning("%s: %s", replica.path, note)
     return replica
@@ -95,7 +96,7 @@ class Replica:
     """Made by `open`, `init` or `clone`. As a context manager it stops at its end what it began."""
 
     def __init__(self, path: Path, backend: Backend) -> None:
-        self._path = os.path.abspath(path)
+        self._path = os.fsdecode(os.path.abspath(path))
         self._backend = backend
         self._watches: WeakSet[Union[Watch, Live]] = WeakSet()
 
@@ -229,7 +230,7 @@ class Replica:
 
     def log(self, limit: int = 100) -> tuple[results.LogEntry, ...]:
         """The latest changes, newest first: who wrote what, and when."""
-        answer = self._backend.log(self._path, limit)
+        answer = self._backend.log(self._path, _count(limit))
         return tuple(results.read(results.LogEntry, each) for each in answer["entries"])
 
     def undo(
@@ -248,6 +249,8 @@ class Replica:
         primary key as SQL writes it; without a time its latest change is meant. `dry_run` only tells what
         would be done.
         """
+        if isinstance(row, bool):
+            raise UsageError(f"{row} is no key of a row", "Give a number, or the key as SQL writes it")
         times = {key: _time(time) for key, time in (("since", since), ("until", until), ("at", at))}
         said = {**times, "table": table, "row": row}
         selection = {key: value for key, value in said.items() if value is not None}
@@ -259,7 +262,8 @@ class Replica:
 
         After `limit` rows it stops as soon as it can go on from there; `more` says that it did.
         """
-        return results.read(results.Changes, self._backend.changes(self._path, token, limit))
+        most = None if limit is None else _count(limit)
+        return results.read(results.Changes, self._backend.changes(self._path, token, most))
 
     def live(
         self,
@@ -339,12 +343,24 @@ class Replica:
 
 def _ask(token: Optional[Token]) -> Optional[str]:
     found = token() if callable(token) else token
+    if not isinstance(found, (str, type(None))):
+        hint = "Give what `synqlite token create` printed"
+        raise UsageError(f"a token is text, and this is {type(found).__name__}", hint)
     return found or None
 
 
+def _count(limit: int) -> int:
+    if not isinstance(limit, int) or not 0 <= limit < 2**63:
+        raise UsageError(f"{limit!r} is no limit", "Give a whole number, 0 or more")
+    return limit
+
+
 def _time(time: Optional[Time]) -> Optional[str]:
-    if not isinstance(time, datetime):
+    if isinstance(time, (str, type(None))):
         return time
+    if not isinstance(time, datetime):
+        hint = 'Give a datetime, or how long ago it was as text, such as "10m"'
+        raise UsageError(f"{time!r} is no time", hint)
     return time.astimezone(timezone.utc).isoformat(" ", "milliseconds").partition("+")[0]
 
 

@@ -322,7 +322,8 @@ class ClosedConflict:
 
 @dataclass(frozen=True)
 class Settled:
-    """The id of the record that was settled, and how many are open still."""
+    """The id of the record that was settled, and how many questions are open still: records that wait for
+    the answer to another are none."""
 
     settled: str
     open: int

@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 try:
     from sqlalchemy import Connection, Engine
-    from sqlalchemy.exc import MissingGreenlet
+    from sqlalchemy.exc import DBAPIError, MissingGreenlet
     from sqlalchemy.orm import Session
 except ImportError as e:
     raise ImportError(f"synqlite.sqlalchemy needs SQLAlchemy 2.0 or later: {e}") from e
@@ -64,7 +64,10 @@ def _path(engine: Engine) -> str:
     try:
         with engine.connect() as connection:
             (_, _, path), *_ = connection.exec_driver_sql("PRAGMA database_list").all()
-    except MissingGreenlet as e:
+    except (DBAPIError, MissingGreenlet) as e:
+        # SQLAlchemy 2.1 wraps it.
+        if not isinstance(getattr(e, "orig", e), MissingGreenlet):
+            raise
         raise UsageError(f"{engine!r} is of an AsyncEngine", _ASYNC) from e
     if not path:
         raise UsageError(f"{engine!r} has a database in memory", "Give one of a file: sqlite:///app.db")

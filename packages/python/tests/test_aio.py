@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import inspect
 import logging
 import sqlite3
 import threading
 import unittest
 from pathlib import Path
+from typing import Union
 from unittest import mock
 
 import synqlite
@@ -103,6 +106,53 @@ class Coroutines(Sites):
         asyncio.run(run())
         self.assertEqual(threads, {threading.main_thread()})
         self.assertEqual(laptop.pull().merged.inserted, 1)
+
+    def test_a_callback_may_be_a_coroutine(self) -> None:
+        home, _ = self.pair()
+        told: list[object] = []
+
+        async def run() -> None:
+            came = asyncio.Event()
+
+            async def on_sync(result: synqlite.SyncResult) -> None:
+                await asyncio.sleep(0)
+                told.append(threading.current_thread())
+                came.set()
+
+            replica = await aio.open(home.path, backend=self.backend)
+            async with replica.watch(interval=600, on_sync=on_sync):
+                await asyncio.wait_for(came.wait(), 15)
+
+        asyncio.run(run())
+        self.assertEqual(told, [threading.main_thread()])
+
+    def test_what_is_cancelled_twice_ends_all_the_same(self) -> None:
+        home, _ = self.pair()
+
+        async def run() -> None:
+            replica = await aio.open(home.path, backend=self.backend)
+
+            async def work(begun: Union[aio.Live, aio.Watch]) -> None:
+                async with begun:
+                    await asyncio.sleep(100)
+
+            query = "SELECT * FROM todo"
+            connect = functools.partial(sqlite3.connect, home.path, check_same_thread=False)
+            for _ in range(4):
+                for begun in (
+                    replica.watch(interval=0.1),
+                    replica.live(query, on_change=lambda _: None, connect=connect),
+                ):
+                    task = asyncio.create_task(work(begun))
+                    await asyncio.sleep(0)
+                    task.cancel()
+                    await asyncio.sleep(0)
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+
+        asyncio.run(run())
+        until(lambda: not any(home.path in thread.name for thread in threading.enumerate()))
 
     def test_a_watch_that_outlives_its_loop_goes_on(self) -> None:
         home, _ = self.pair()
