@@ -224,7 +224,10 @@ impl From<SyncError> for Failure {
             }
             SyncError::Encode(_) => (Kind::Defect, None),
             SyncError::Exists(at) => (Kind::Conflict, path(at)),
-            SyncError::IsFolder(at) | SyncError::NoPlace(at) => (Kind::Refused, path(at)),
+            SyncError::NoFile(_) => (Kind::Usage, None),
+            SyncError::IsFolder(at) | SyncError::NoPlace(at) | SyncError::LongPath(at) => {
+                (Kind::Refused, path(at))
+            }
             SyncError::Scheme { url, .. } => (Kind::Refused, Some(url.clone())),
             _ => (Kind::Refused, None),
         };

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
 use std::time::Duration;
-use ureq::http::{self, Response};
+use ureq::http::{self, HeaderValue, Response};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 
@@ -62,7 +62,9 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// A token is a line, as programs read it from a file: the end of the line is none of it.
     pub fn new(address: String, token: Option<String>) -> Client {
+        let token = token.map(|token| token.trim().to_owned());
         Client { agent: agent(), address, token }
     }
 
@@ -84,7 +86,7 @@ impl Client {
             builder = builder.header(*name, value);
         }
         if let Some(token) = &self.token {
-            builder = builder.header("authorization", format!("Bearer {token}"));
+            builder = builder.header("authorization", self.authorization(token)?);
         }
         let wrong = |_| self.stranger("the request cannot be written for it");
         let sent = match request.body {
@@ -103,6 +105,14 @@ impl Client {
             return Ok(answer);
         }
         Err(self.refusal(answer))
+    }
+
+    fn authorization(&self, token: &str) -> Result<HeaderValue> {
+        HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| Error::Denied {
+            address: self.address(),
+            why: "takes no token with a line break or the like in it".into(),
+            hint: "Give it as `synqlite token create` printed it",
+        })
     }
 
     /// Does something until it works, or will not.

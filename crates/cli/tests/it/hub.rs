@@ -317,13 +317,17 @@ fn a_token_opens_a_hub() {
     assert!(told.contains("good for this"), "{told}");
     assert!(told.contains("it has scope read, and that needs scope write"), "{told}");
     let elsewhere = url.replace("/todo", "/other");
-    let output = Command::new(env!("CARGO_BIN_EXE_synqlite"))
-        .args(["push", &lab.db("A"), &elsewhere])
-        .env("SYNQLITE_TOKEN", &write)
-        .output()
-        .unwrap();
-    let told = stderr(&output);
+    let push = |token: &str, url: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_synqlite"));
+        command.args(["push", &lab.db("A"), url]).env("SYNQLITE_TOKEN", token).output().unwrap()
+    };
+    let told = stderr(&push(&write, &elsewhere));
     assert!(told.contains("it is for database todo, not for other"), "{told}");
+    // Programs read it with the end of its line.
+    assert!(push(&format!("{write}\n"), &url).status.success());
+    let told = push("two\nlines", &url);
+    assert_eq!(told.status.code(), Some(1));
+    assert!(stderr(&told).contains("takes no token with a line break"), "{}", stderr(&told));
     // What came before the push was refused is merged, and told.
     note(&lab, "A", "more for you");
     sync(&lab, "A");

@@ -13,6 +13,11 @@ use synqlite_objects::peek_snapshot;
 use synqlite_objects::{Ask, Kind, Put, Store, only_database};
 use synqlite_wire::SiteId;
 
+/// What a path may have in bytes: SQLite takes 512, of which its journals' names need some.
+const LONGEST_PATH: usize = 503;
+/// So many has the name under which a clone is built.
+const TEMPORARY_NAME: usize = 40;
+
 /// A new replica.
 #[derive(Clone, Debug)]
 pub struct Cloned {
@@ -30,13 +35,15 @@ pub struct Cloned {
 
 impl Remote {
     /// Makes `target` a replica of what the remote holds, with a site id of its own, and remembers
-    /// the remote as `origin`. [`SyncError::Exists`] if there is such a file.
+    /// the remote as `origin`. [`SyncError::Exists`] if there is such a file, [`SyncError::NoFile`] if SQLite would
+    /// take it for something else.
     pub fn clone_to(&self, target: &Path, session: &Session) -> Result<Cloned> {
         self.clone_with(target, &Access::default(), session)
     }
 
     /// [`Remote::clone_to`] that also remembers what it takes to use the remote.
     pub fn clone_with(&self, target: &Path, access: &Access, session: &Session) -> Result<Cloned> {
+        refuse_misleading(target)?;
         refuse_existing(target)?;
         remove_leftovers(folder_of(target));
         let temp = Temp::beside(target)?;
@@ -79,6 +86,20 @@ impl Remote {
 
 /// Refuses a target that exists, and one beside which SQLite would find the journal of another
 /// database that had that name.
+/// Programs would not find the replica under such a path, or could not open it.
+fn refuse_misleading(target: &Path) -> Result<()> {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    if name.is_empty() || name == ":memory:" || name.starts_with("file:") {
+        return Err(SyncError::NoFile(target.to_owned()));
+    }
+    let folder = std::path::absolute(folder_of(target)).unwrap_or_default();
+    let bytes = folder.as_os_str().len() + 1 + name.len().max(TEMPORARY_NAME);
+    match cfg!(unix) && bytes > LONGEST_PATH {
+        true => Err(SyncError::LongPath(target.to_owned())),
+        false => Ok(()),
+    }
+}
+
 fn refuse_existing(target: &Path) -> Result<()> {
     for suffix in ["", "-journal", "-wal"] {
         let mut name = target.as_os_str().to_owned();

@@ -22,6 +22,12 @@ pub enum SyncError {
     /// The target of a clone exists.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
+    /// The target of a clone is a name that SQLite does not take for that of a file.
+    #[error("`{}` is no path of a file", .0.display())]
+    NoFile(PathBuf),
+    /// The target of a clone is too far down.
+    #[error("the path {} is longer than SQLite takes", .0.display())]
+    LongPath(PathBuf),
     /// Neither a path nor a URL.
     #[error("the path or URL of the remote is empty")]
     Nowhere,
@@ -107,6 +113,8 @@ impl SyncError {
             SyncError::Exists(_) => {
                 "Choose another name, or remove it if nobody needs it any more".into()
             }
+            SyncError::NoFile(_) => "Give the path of a file to be made, such as notes.db".into(),
+            SyncError::LongPath(_) => "Put it nearer to the root of the disk".into(),
             SyncError::IsFolder(path) => {
                 // On Windows `C:\dir` is `file:///C:/dir/`.
                 let path = path.display().to_string().replace(std::path::MAIN_SEPARATOR, "/");
