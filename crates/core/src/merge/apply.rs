@@ -139,6 +139,7 @@ fn rows(
     let mut inserts = Vec::new();
     let mut updates = Vec::new();
     let mut shown = MergedRows::default();
+    let mut deletes = triggers::Deletes::of(conn, &t.table.name);
     for (at, item) in items.iter().enumerate() {
         let differs = match (&item.old, &item.new) {
             (Some(old), Some(new)) => (0..new.len()).filter(|&c| old[c] != new[c]).collect(),
@@ -162,7 +163,7 @@ fn rows(
             }
         }
         if let (Some(_), Some(loc)) = (&item.old, &item.stored.loc) {
-            triggers::delete(conn, || t.delete(conn, loc))?;
+            deletes.delete(|| t.delete(conn, loc))?;
         }
     }
     merged.count(&t.table.name, shown);

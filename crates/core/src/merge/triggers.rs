@@ -32,6 +32,31 @@ fn captured(conn: &Connection) -> Result<BTreeSet<String>> {
     Ok(names.collect::<Result<_, _>>()?)
 }
 
+/// A trigger of the database, of whomever.
+struct Trigger {
+    name: String,
+    table: String,
+    sql: String,
+}
+
+impl Trigger {
+    fn remove(&self, conn: &Connection) -> Result<()> {
+        Ok(conn.execute_batch(&format!("DROP TRIGGER main.{}", quote(&self.name)))?)
+    }
+}
+
+/// All that there are, in the order in which they were made.
+fn in_order(conn: &Connection) -> Result<Vec<Trigger>> {
+    let sql =
+        "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type = 'trigger' ORDER BY rowid";
+    let mut statement = conn.prepare(sql)?;
+    let trigger = |row: &rusqlite::Row<'_>| {
+        Ok(Trigger { name: row.get(0)?, table: row.get(1)?, sql: row.get(2)? })
+    };
+    let all = statement.query_map([], trigger)?;
+    Ok(all.collect::<Result<_, _>>()?)
+}
+
 /// Runs `write` with only those triggers in force that fire for merged rows.
 pub(crate) fn with_indexes(
     conn: &Connection,
@@ -53,21 +78,15 @@ pub(super) fn fire_only(
     if names.is_empty() {
         return write();
     }
-    let sql = "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger' ORDER BY rowid";
-    let mut statement = conn.prepare(sql)?;
-    let all = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let all: Vec<(String, String)> = all.collect::<Result<_, _>>()?;
-    let muted = |(name, _): &&(String, String)| !names.iter().any(|n| n.eq_ignore_ascii_case(name));
-    let muted: Vec<_> = all.iter().filter(muted).collect();
-    for (name, _) in &muted {
-        conn.execute_batch(&format!("DROP TRIGGER main.{}", quote(name)))?;
-    }
+    let mut muted = in_order(conn)?;
+    muted.retain(|t| !names.iter().any(|n| n.eq_ignore_ascii_case(&t.name)));
+    muted.iter().try_for_each(|t| t.remove(conn))?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
     let done = write();
     let broken = !conn.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     done?;
-    muted.iter().try_for_each(|(_, sql)| conn.execute_batch(sql))?;
+    muted.iter().try_for_each(|t| conn.execute_batch(&t.sql))?;
     if broken { make_anew(conn, names) } else { Ok(()) }
 }
 
@@ -125,20 +144,87 @@ fn is_of_index(conn: &Connection, e: &rusqlite::Error) -> Result<bool> {
     })
 }
 
-/// Deletes a row. A trigger that refuses that is left out: the row is gone on all other sites.
-pub(super) fn delete(conn: &Connection, delete: impl Fn() -> Result<()>) -> Result<()> {
-    match despite_indexes(conn, &delete) {
-        Err(Error::Sqlite(e))
-            if e.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
-                && conn.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)? =>
-        {
-            conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-            let deleted = delete();
-            conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true)?;
-            deleted
-        }
-        deleted => deleted,
+/// Deletes rows of a table. Triggers that refuse that are left out for the row: it is gone on all other sites.
+pub(super) struct Deletes<'a> {
+    conn: &'a Connection,
+    table: &'a str,
+    /// The one that refused the last row that one alone refused. It is likely to refuse the next.
+    last: Option<String>,
+}
+
+impl<'a> Deletes<'a> {
+    pub(super) fn of(conn: &'a Connection, table: &'a str) -> Deletes<'a> {
+        Deletes { conn, table, last: None }
     }
+
+    /// Deletes one.
+    pub(super) fn delete(&mut self, delete: impl Fn() -> Result<()>) -> Result<()> {
+        let conn = self.conn;
+        let done = despite_indexes(conn, &delete);
+        if !refused(&done) || !conn.db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER)? {
+            return done;
+        }
+        let all = in_order(conn)?;
+        if let Some(last) = self.last.take()
+            && let done = without(conn, &all, &[&last], &delete)?
+            && !refused(&done)
+        {
+            self.last = Some(last);
+            return done;
+        }
+        let refuse = self.who_refuses(&all, &delete)?;
+        let done = without(conn, &all, &refuse, &delete)?;
+        if refused(&done) {
+            conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+            return delete();
+        }
+        self.last = refuse.first().filter(|_| refuse.len() == 1).map(|name| (*name).to_owned());
+        done
+    }
+
+    /// The triggers on the table that refuse it, each asked alone.
+    fn who_refuses<'t>(
+        &self,
+        all: &'t [Trigger],
+        delete: impl Fn() -> Result<()>,
+    ) -> Result<Vec<&'t str>> {
+        let mut refuse = Vec::new();
+        for one in all.iter().filter(|t| t.table.eq_ignore_ascii_case(self.table)) {
+            self.conn.execute_batch("SAVEPOINT synqlite_refusal")?;
+            let mut others = all.iter().filter(|t| t.name != one.name);
+            let alone = others.try_for_each(|t| t.remove(self.conn)).and_then(|()| delete());
+            self.conn.execute_batch("ROLLBACK TO synqlite_refusal; RELEASE synqlite_refusal")?;
+            if refused(&alone) {
+                refuse.push(one.name.as_str());
+            }
+        }
+        Ok(refuse)
+    }
+}
+
+fn refused(done: &Result<()>) -> bool {
+    match done {
+        Err(Error::Sqlite(e)) => e.sqlite_error_code() == Some(ErrorCode::ConstraintViolation),
+        _ => false,
+    }
+}
+
+/// What `write` comes to without some of all triggers. Those that were made after the first of them are made anew
+/// too, for they fire in the order in which they were made.
+fn without(
+    conn: &Connection,
+    all: &[Trigger],
+    out: &[&str],
+    write: impl Fn() -> Result<()>,
+) -> Result<Result<()>> {
+    let is_out = |t: &&Trigger| out.contains(&t.name.as_str());
+    all.iter().filter(is_out).try_for_each(|t| t.remove(conn))?;
+    let done = write();
+    let first = all.iter().position(|t| is_out(&t)).unwrap_or(all.len());
+    let mut later = all.iter().skip(first);
+    later.clone().filter(|t| !is_out(t)).try_for_each(|t| t.remove(conn))?;
+    later.try_for_each(|t| conn.execute_batch(&t.sql))?;
+    Ok(done)
 }
 
 /// Fills the search indexes that these triggers keep from their tables. Those that are no copy of a

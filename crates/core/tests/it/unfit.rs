@@ -195,6 +195,36 @@ fn a_trigger_keeps_no_row_and_ends_no_merge() {
     }
 }
 
+/// The others fire for that row as for any: what they keep would be wrong without.
+#[test]
+fn a_trigger_that_refuses_a_delete_keeps_no_other_from_it() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE gone(v); CREATE TABLE guard(x);
+        CREATE VIRTUAL TABLE f USING fts5(v); INSERT INTO t VALUES(1, 'stay'), (2, 'go');
+        INSERT INTO f(rowid, v) SELECT id, v FROM t;
+        CREATE TRIGGER found AFTER DELETE ON t BEGIN DELETE FROM f WHERE rowid = old.id; END;
+        CREATE TRIGGER noted AFTER DELETE ON t BEGIN INSERT INTO gone VALUES(old.v); END;
+        CREATE TRIGGER first BEFORE DELETE ON t WHEN old.v = 'stay' AND EXISTS(SELECT 1 FROM guard)
+          BEGIN SELECT RAISE(ABORT, 'no'); END;
+        CREATE TRIGGER last AFTER DELETE ON t WHEN old.v = 'stay' AND (SELECT count(*) FROM guard) > 1
+          BEGIN SELECT RAISE(ABORT, 'no'); END;";
+    let named = [("local_tables", "gone,guard"), ("fire_on_merge", "noted,first,last")];
+    for guards in ["(1)", "(1), (2)"] {
+        let mut a = world.init_with(&format!("a of {guards}"), schema, &named);
+        let mut b = world.clone_site(&mut a, &format!("b of {guards}"));
+        a.run(&format!("INSERT INTO guard VALUES {guards}"));
+        let order =
+            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name NOT LIKE 'synqlite%'";
+        let before = a.rows(order);
+        b.run("DELETE FROM t");
+        a.pull(&mut b);
+        assert_eq!(a.rows("SELECT id FROM t"), [""; 0]);
+        assert_eq!(a.rows("SELECT v FROM f"), [""; 0], "{guards}");
+        assert_eq!(a.rows("SELECT v FROM gone ORDER BY 1"), ["go", "stay"], "{guards}");
+        assert_eq!(a.rows(order), before);
+    }
+}
+
 /// A row that its table cannot hold, and whose reference leads nowhere too, is hidden for the first,
 /// whether the reference was found first or not.
 #[test]

@@ -4,6 +4,7 @@ use super::counts::Tally;
 use super::migrate::Path;
 use super::regions::{Region, Regions};
 use super::schema::{Role, Schema, Table, quote, referenced};
+use super::search;
 use super::tables;
 use super::writes::{Move, Writer};
 use super::{Action, History, How, Step};
@@ -94,6 +95,9 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
         rows.insert(0, own.sql.clone());
         rows.extend(own.filled.clone());
         policies.push(("local_tables".to_owned(), "own".to_owned()));
+    }
+    if draft.on(Region::Search) {
+        policies.extend(search::policy(&schema, seed));
     }
     let system = (0..sites).map(|_| draft.on(Region::System)).collect();
     let pragmas = (0..sites).map(|_| draft.pragmas()).collect();
