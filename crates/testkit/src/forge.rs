@@ -15,11 +15,12 @@ use crate::network::RemoteStore;
 use crate::random::Random;
 use crate::shapes;
 use crate::world::{Result, World, blank};
+use cpu_time::ThreadTime;
 use mutate::Mutation;
 use odd::Odd;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use synqlite_core::Aside;
 use synqlite_objects::{Folder, ObjectName, Store};
 use synqlite_remote::Remote;
@@ -35,7 +36,7 @@ const ROUNDS: usize = 4;
 const FORGED: usize = 6;
 /// A body of an honest batch may have many more, of a table of many columns; each takes 300 bytes.
 const REGISTERS: usize = 30_000;
-/// No synchronization takes longer.
+/// No synchronization takes longer, of the processor: other programs may be at work.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Nor does a history need more memory than this beyond what the process had.
 const MEMORY: u64 = 64 << 20;
@@ -51,7 +52,7 @@ pub struct Played {
     pub parted: u64,
     /// Those of them in which the forger spoke for itself only, as where tokens are bound to sites.
     pub alone: u64,
-    /// The longest synchronization, in milliseconds.
+    /// The longest synchronization, in milliseconds of the processor.
     pub slowest_ms: u128,
     /// The most memory a history took, in bytes.
     pub memory: u64,
@@ -138,7 +139,7 @@ pub fn play(
         for site in 0..HONEST {
             ms += 1_000;
             held.push(rows(&world.sites[site].replica.export(&VersionVector::default(), 0)?.0));
-            let since = Instant::now();
+            let since = ThreadTime::now();
             let done = world.sites[site].exchange(ms, |replica, session| {
                 session.force = false;
                 remote.sync(replica, session)

@@ -104,5 +104,5 @@ fn a_file_is_no_folder_and_no_patience_is_none() {
         let output = synqlite(&[args, &["--wait", "0"]].concat());
         assert_eq!(output.status.code(), Some(3), "{args:?}");
     }
-    assert!(since.elapsed() < std::time::Duration::from_secs(8), "{:?}", since.elapsed());
+    assert!(since.elapsed() < std::time::Duration::from_secs(30), "{:?}", since.elapsed());
 }

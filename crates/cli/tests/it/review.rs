@@ -552,7 +552,7 @@ fn it_waits_for_others_no_longer_than_it_is_told() {
     let since = Instant::now();
     child.stdin.as_mut().expect("its input").write_all(b"s\n").expect("it listens");
     assert_eq!(child.wait().expect("it ends").code(), Some(3));
-    assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
     drop(lock);
 }
 

@@ -47,5 +47,5 @@ pub fn who_waits_is_released_when_the_hub_stops() {
     let since = Instant::now();
     lab.stop();
     assert_eq!(waiter.join().unwrap(), 204);
-    assert!(since.elapsed() < Duration::from_secs(10));
+    assert!(since.elapsed() < Duration::from_secs(30));
 }

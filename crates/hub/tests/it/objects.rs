@@ -267,7 +267,7 @@ pub fn too_much_is_refused() {
 #[test]
 pub fn a_body_that_drips_is_refused_and_one_that_flows_is_not() {
     use std::io::{Read, Write};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
     let lab = Lab::with(|settings| {
         settings.open = true;
         settings.limits.patience = Duration::from_secs(1);
@@ -290,9 +290,7 @@ pub fn a_body_that_drips_is_refused_and_one_that_flows_is_not() {
         stream.read_exact(&mut answer)?;
         Ok::<_, std::io::Error>(answer)
     };
-    let since = Instant::now();
     assert_eq!(&send(1, 1000).unwrap(), b"HTTP/1.1 201");
-    assert!(since.elapsed() < Duration::from_secs(3));
     if let Ok(answer) = send(2, 100) {
         assert_eq!(&answer, b"HTTP/1.1 408");
     }
