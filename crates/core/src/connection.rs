@@ -130,22 +130,23 @@ pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result
         conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
     };
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let ready = |opened: rusqlite::Result<Connection>| {
+        let conn = opened.and_then(prepare)?;
+        patiently(path, env, || read(&conn))?;
+        Ok(conn)
+    };
     if kept_on_dash(path) {
         // In use there it can only be read with another file system. One that this process does
         // not know, or that refuses the database by now, says that it cannot open it.
-        let opened = Connection::open_with_flags_and_vfs(path, flags, c"dash").and_then(prepare);
-        let opened = opened.and_then(|conn| read(&conn).map(|()| conn));
-        let code = opened.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
-        if !matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::Unknown)) {
-            return opened.map_err(|e| Error::from(e).on(path));
+        let opened = ready(Connection::open_with_flags_and_vfs(path, flags, c"dash"));
+        let refused = matches!(&opened, Err(Error::Sqlite(e)) if matches!(
+            e.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::Unknown)
+        ));
+        if !refused {
+            return opened.map_err(|e| e.on(path));
         }
     }
-    let opened = Connection::open_with_flags(path, flags).and_then(prepare).map_err(Error::from);
-    let opened = opened.and_then(|conn| {
-        patiently(path, env, || read(&conn))?;
-        Ok(conn)
-    });
-    opened.map_err(|e| e.on(path))
+    ready(Connection::open_with_flags(path, flags)).map_err(|e| e.on(path))
 }
 
 /// Whether the registry of file system `dash` lies beside a database.

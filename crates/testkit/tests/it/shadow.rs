@@ -3,7 +3,9 @@
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::sync::Arc;
-use synqlite_core::{Error, InitOptions, Replica, System};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use synqlite_core::{Environment, Error, InitOptions, Replica, System};
 use synqlite_testkit::world::Result;
 
 fn application(path: &Path) -> Result<Connection> {
@@ -55,6 +57,45 @@ fn a_replica_is_folded_while_an_application_has_it_open() -> Result<()> {
         let waiting: i64 = app.query_row(journal, [], |row| row.get(0))?;
         assert_eq!((rows, waiting), (n, 0));
     }
+    Ok(())
+}
+
+/// Has no patience, and counts how often it was asked for more.
+#[derive(Default)]
+struct Hurried(AtomicU32);
+
+impl Environment for Hurried {
+    fn now_ms(&self) -> i64 {
+        System.now_ms()
+    }
+
+    fn random(&self) -> [u8; 16] {
+        System.random()
+    }
+
+    fn instance(&self, path: &Path) -> String {
+        System.instance(path)
+    }
+
+    fn wait(&self, _database: &Path, waited: Duration) -> bool {
+        self.0.fetch_add(u32::from(waited > Duration::ZERO), Ordering::Relaxed);
+        false
+    }
+}
+
+#[test]
+fn who_finds_a_database_kept_alone_waits_as_long_as_it_is_told() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("app.db");
+    application(&path)?.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")?;
+    Replica::init(&path, &InitOptions::default(), Arc::new(System))?;
+    let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
+    let uri = format!("file:{}?vfs=dash&dash=shadow-x", path.display());
+    let app = Connection::open_with_flags(uri, flags)?;
+    app.execute_batch("INSERT INTO t(v) VALUES('x')")?;
+    let env = Arc::new(Hurried::default());
+    assert!(matches!(Replica::open(&path, env.clone()), Err(Error::Locked(_))));
+    assert_eq!(env.0.load(Ordering::Relaxed), 1);
     Ok(())
 }
 
