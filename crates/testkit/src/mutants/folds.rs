@@ -140,4 +140,12 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all alter,triggers,told",
         breaks: "R-CAP: a column that shows its default was added again, where another was written unnoticed",
     },
+    Mutant {
+        name: "refusal-deafens",
+        file: "core/src/merge/triggers.rs",
+        from: "let refuse = self.who_refuses(&all, &delete)?;",
+        to: "let refuse: Vec<&str> = all.iter().map(|t| t.name.as_str()).collect();",
+        campaign: "wild --all search,few,keys",
+        breaks: "R-TRG: where a trigger refuses that a row goes, the others do not hear of it either",
+    },
 ];
