@@ -158,10 +158,9 @@ class Errors(Sites):
 
     def test_a_clone_goes_to_a_file(self) -> None:
         home = self.init("home.db")
-        for name in (":memory:", "file:laptop.db"):
-            with self.assertRaises(synqlite.UsageError) as wrong:
-                self.clone(home.path, name)
-            self.assertIn(name, wrong.exception.message)
+        with self.assertRaises(synqlite.UsageError) as wrong:
+            self.clone(home.path, ":memory:")
+        self.assertIn(":memory:", wrong.exception.message)
         with self.assertRaises(synqlite.RefusedError) as long:
             self.clone(home.path, "/".join(["d" * 100] * 5 + ["laptop.db"]))
         self.assertIn("longer than SQLite takes", long.exception.message)

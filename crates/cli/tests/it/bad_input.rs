@@ -241,12 +241,10 @@ fn stamps_from_the_future() {
 fn a_clone_goes_where_programs_find_it() {
     let lab = Lab::with_a();
     let a = lab.db("A");
-    for name in [":memory:", "file:b.db"] {
-        let output = synqlite(&["clone", &a, name]);
-        assert_eq!(output.status.code(), Some(2), "{name}");
-        assert!(stderr(&output).contains("is no path of a file"), "{}", stderr(&output));
-        assert!(!Path::new(name).exists());
-    }
+    let output = synqlite(&["clone", &a, ":memory:"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("is no path of a file"), "{}", stderr(&output));
+    assert!(!Path::new(":memory:").exists());
     let far = lab.path(&["a-folder-far-down"; 40].join("/")).display().to_string();
     if cfg!(unix) {
         refused(&lab, &["clone", &a, &far], &["longer than SQLite takes", "nearer to the root"]);

@@ -89,7 +89,7 @@ impl Remote {
 /// Programs would not find the replica under such a path, or could not open it.
 fn refuse_misleading(target: &Path) -> Result<()> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    if name.is_empty() || name == ":memory:" || name.starts_with("file:") {
+    if name.is_empty() || name == ":memory:" {
         return Err(SyncError::NoFile(target.to_owned()));
     }
     let folder = std::path::absolute(folder_of(target)).unwrap_or_default();
