@@ -82,10 +82,30 @@ def node_package(made: Path, work: Path) -> None:
     tests = sorted(str(path) for path in (installed / "test").glob("*.test.js"))
     words = [shutil.which("node"), "--test", "--test-reporter=spec"]
     run([*words, *tests], cwd=app, env=bare(), quiet=False)
+    newer = node_with_sqlite(program, app)
+    if newer:
+        run([newer, *words[1:], installed / "test" / "node-sqlite.test.js"], cwd=app, env=bare(), quiet=False)
     # It packs the source itself.
     (platform,) = (app / "node_modules").glob("synqlite-*")
     env = {**binaries(platform), "NODE_PATH": str(app / "node_modules")}
     run([*words, HERE / "node" / "test" / "package.test.js"], cwd=app, env=env, quiet=False)
+
+
+def node_with_sqlite(program: str, app: Path) -> str | None:
+    """A Node whose `node:sqlite` loads extensions, from npm where the installed one has none; None if that one has."""
+    asked = "process.exitCode = process.getBuiltinModule?.('node:sqlite')?.DatabaseSync.prototype.loadExtension ? 0 : 1"
+    if subprocess.run([shutil.which("node"), "-e", asked], env=bare(), stderr=subprocess.DEVNULL).returncode == 0:
+        return None
+    try:
+        # Apart from the program, whose better-sqlite3 is compiled for the installed one.
+        run([program, "install", "--prefix", app / "newer", "node@24"], env=bare())
+        newer = str(app / "newer" / "node_modules" / ".bin" / "node")
+        run([newer, "-e", asked], env=bare())
+    except subprocess.CalledProcessError as failed:
+        said = (failed.output or "it says nothing").strip().splitlines()
+        print(f"skipped: the tests with node:sqlite: npm gives no Node that has it: {said[-1]}")
+        return None
+    return newer
 
 
 def binaries(folder: Path) -> dict[str, str]:
