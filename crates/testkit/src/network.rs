@@ -86,6 +86,11 @@ impl RemoteStore {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether nothing was put yet.
+    pub fn is_empty(&self) -> bool {
+        self.kept().objects.is_empty()
+    }
+
     /// A way to the store. With `faults` one in so many requests fails, or its answer; 0 is none.
     pub fn line(&self, seed: u64, faults: u64) -> Line {
         Line { store: self.clone(), random: Mutex::new(Random::new(seed)), faults }

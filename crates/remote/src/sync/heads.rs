@@ -4,7 +4,7 @@
 //! site covers all older ones, and a reader that goes through a site's objects by name, from the
 //! newest to the oldest, may stop at the first that brings nothing new.
 
-use super::contained::Contained;
+use super::contained::{Contained, Rise};
 use super::memory::{Memory, Since};
 use super::object_log::ObjectLog;
 use super::plan::Plan;
@@ -92,9 +92,14 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// What it contains, beside what its prefix hash stands for if no more of it was read.
+    fn contains(&self) -> &VersionVector {
+        self.header.as_ref().map_or(&self.head.beyond, |header| &header.vector)
+    }
+
     /// The latest write that it is known to contain.
     pub fn latest(&self) -> Hlc {
-        self.header.as_ref().map_or(&self.head.beyond, |header| &header.vector).latest()
+        self.contains().latest()
     }
 }
 
@@ -372,9 +377,7 @@ impl Heads {
     /// What all snapshots together are known to contain.
     pub fn snapshotted(&self) -> VersionVector {
         let mut all = VersionVector::default();
-        for Snapshot { head, header, .. } in &self.snapshots {
-            all.join(header.as_ref().map_or(&head.beyond, |header| &header.vector));
-        }
+        self.snapshots.iter().for_each(|snapshot| all.join(snapshot.contains()));
         all
     }
 
@@ -389,11 +392,37 @@ impl Heads {
 
     /// What the store contained at each index of its row, for a replica that has `reached`.
     pub fn contained(&self, reached: &VersionVector) -> Contained<'_> {
-        let batches = self.batches.iter();
-        let batches = batches.filter_map(|batch| Some((batch.index?, &batch.upto)));
-        let mut start = self.snapshotted();
-        start.join(&self.base);
-        Contained::new(start, batches.collect(), reached.clone())
+        let rises = self.memory.as_ref().map_or(&[][..], |memory| &memory.rises);
+        Contained::new((self.beginning(), rises), self.objects(), reached.clone())
+    }
+
+    /// What the store contained where the list begins.
+    fn beginning(&self) -> VersionVector {
+        let mut beginning = self.base.clone();
+        self.row.iter().for_each(|row| beginning.join(&row.needs));
+        beginning
+    }
+
+    /// What each object of the row that was listed brings beside what its prefix hash stands for, in order.
+    fn objects(&self) -> Vec<(usize, &VersionVector)> {
+        let batches = self.batches.iter().map(|batch| (batch.index, &batch.upto));
+        let snapshots = self.snapshots.iter().map(|s| (s.index, s.contains()));
+        let all = batches.chain(snapshots).filter_map(|(index, upto)| Some((index?, upto)));
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable_by_key(|(index, _)| *index);
+        all
+    }
+
+    /// By which objects of its row the store came to what it contains: what is remembered, and what was listed.
+    pub fn rises(&self) -> Vec<Rise> {
+        let mut rises = self.memory.as_ref().map_or(vec![], |memory| memory.rises.clone());
+        let mut contains = self.beginning();
+        for (index, upto) in self.objects() {
+            let risen = upto.0.iter().filter(|(site, clock)| **clock > contains.get(**site));
+            rises.extend(risen.map(|(&site, _)| Rise { index, site, before: contains.get(site) }));
+            contains.join(upto);
+        }
+        rises
     }
 
     /// How to reach all that can be reached from `start`.

@@ -4,13 +4,17 @@
 //! reached there. So what comes after is all that matters: to a pull, which lacks nothing older,
 //! and to a push, which need not send what is older.
 
+use super::contained::Rise;
 use std::time::Duration;
 use synqlite_objects::{Cursor, Fingerprint, KeyId, REACH, Trail};
 use synqlite_wire::{Hlc, Id, SiteId, VersionVector};
 
 /// A store is looked at as a whole again after so long: what an operator removed is noticed then.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
-const FORMAT: u8 = 4;
+const FORMAT: u8 = 5;
+
+/// So many of the latest [`Memory::rises`] are kept.
+const RISES: usize = 4 * REACH;
 
 /// What a store contained.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +40,8 @@ pub struct Memory {
     pub trail: Trail,
     /// What can be reached there from nothing.
     pub contains: VersionVector,
+    /// By which objects of the trail it came to that.
+    pub rises: Vec<Rise>,
 }
 
 /// What came after the newest snapshot.
@@ -55,7 +61,8 @@ impl Memory {
 
     /// As the replica keeps it; `docs/formats/metadata.md` has the bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let Memory { site, key, cursor, print, looked, end, sent, since, trail, contains } = self;
+        let Memory { site, key, cursor, print, looked, end, sent, since, trail, contains, rises } =
+            self;
         let mut out = vec![FORMAT];
         out.extend(site.0);
         out.extend(key);
@@ -69,9 +76,16 @@ impl Memory {
         let prefixes = trail.prefixes();
         out.extend((prefixes.len() as u64).to_le_bytes());
         prefixes.iter().for_each(|prefix| out.extend(prefix.0));
+        out.extend((contains.0.len() as u64).to_le_bytes());
         for (site, hlc) in &contains.0 {
             out.extend(site.0);
             out.extend(hlc.0.to_le_bytes());
+        }
+        let sites: Vec<SiteId> = contains.0.keys().copied().collect();
+        for Rise { index, site, before } in rises.iter().skip(rises.len().saturating_sub(RISES)) {
+            let Ok(site) = sites.binary_search(site) else { continue };
+            out.extend((((*index as u64) << 32) | site as u64).to_le_bytes());
+            out.extend(before.0.to_le_bytes());
         }
         out
     }
@@ -102,17 +116,31 @@ impl Memory {
             },
             contains: {
                 let mut contains = VersionVector::default();
-                while !rest.is_empty() {
+                for _ in 0..number(&mut rest)? {
                     let site = Id(take(&mut rest)?);
                     contains.raise(site, Hlc(number(&mut rest)?.cast_signed()));
                 }
                 contains
             },
+            rises: vec![],
         };
+        let memory = Memory { rises: rises(rest, &memory.contains)?, ..memory };
         let age = now.abs_diff(memory.looked);
         let is_meant = memory.site == site && memory.key == key;
         (is_meant && u128::from(age) < AGE.as_millis()).then_some(memory)
     }
+}
+
+fn rises(mut rest: &[u8], contains: &VersionVector) -> Option<Vec<Rise>> {
+    let sites: Vec<SiteId> = contains.0.keys().copied().collect();
+    let mut rises = Vec::new();
+    while !rest.is_empty() {
+        let at = number(&mut rest)?;
+        let site = *sites.get(usize::try_from(at & u64::from(u32::MAX)).ok()?)?;
+        let (index, before) = ((at >> 32) as usize, Hlc(number(&mut rest)?.cast_signed()));
+        rises.push(Rise { index, site, before });
+    }
+    Some(rises)
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -140,7 +168,9 @@ mod tests {
         let trail = Trail::of(vec![Id([3; 16]), Id([4; 16])]).unwrap();
         let (looked, end, sent) = (1_000, 12, 15);
         let (key, print) = ([6; 8], Some([2; 8]));
-        let memory = Memory { site, key, cursor, print, looked, end, sent, since, trail, contains };
+        let rises = vec![Rise { index: 1, site, before: Hlc(0) }];
+        let memory =
+            Memory { site, key, cursor, print, looked, end, sent, since, trail, contains, rises };
         let bytes = memory.encode();
         assert_eq!(Memory::decode(&bytes, site, key, 2_000), Some(memory));
         assert_eq!(Memory::decode(&bytes, Id([8; 16]), key, 2_000), None);

@@ -85,6 +85,11 @@ impl ObjectLog {
         self.trail.end()
     }
 
+    /// How many prefix hashes lie before those.
+    pub fn before_end(&self) -> usize {
+        self.trail.prefixes().len() - self.end().prefixes().len()
+    }
+
     /// Whether an object at one index may name the prefix hash at another: one that all readers know.
     pub fn in_reach(prefix: usize, object: usize) -> bool {
         prefix < object && object - prefix <= REACH + 1

@@ -9,6 +9,7 @@
 //! since the last one ([`Memory`]). One that does not is listed whenever it is asked.
 
 use super::changes::{Changes, missing};
+use super::contained::Rise;
 use super::fetch::{merge, read_through};
 use super::heads::{Flaw, Heads, Known, Resolve};
 use super::memory::{Memory, Since};
@@ -216,6 +217,9 @@ fn remember(
     let Some(cursor) = heads.cursor.filter(|_| whole) else { return Ok(None) };
     let (site, end) = (mine.site(), heads.end_of(mine.site()));
     let Some(row) = &heads.row else { return Ok(None) };
+    let before = row.before_end();
+    let kept = heads.rises().into_iter().filter(|rise| rise.index > before);
+    let rises = kept.map(|rise| Rise { index: rise.index - before, ..rise }).collect();
     let (looked, since, contains) = (heads.looked, heads.since, there.clone());
     Ok(Some(Memory {
         site,
@@ -228,6 +232,7 @@ fn remember(
         since,
         trail: row.end(),
         contains,
+        rises,
     }))
 }
 

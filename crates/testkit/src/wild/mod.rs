@@ -25,6 +25,7 @@ pub mod marks;
 pub mod migrate;
 pub mod numbers;
 pub mod oracle;
+mod place;
 pub mod play;
 pub mod rebuild;
 pub mod regions;

@@ -105,7 +105,7 @@ pub fn settle(player: &mut Player<'_>, ms: i64) -> Played {
                 moved.extend(news(&outcome).map(|news| format!("{}: {news}", site_name(n))));
             }
             if place {
-                let outcome = player.place(n)?;
+                let outcome = player.place(n, &Action::Sync(n))?;
                 moved.extend(news(&outcome).map(|news| format!("{} {news}", site_name(n))));
             }
         }
@@ -196,8 +196,8 @@ pub fn judge(player: &mut Player<'_>) -> Played {
     }
 }
 
-/// Whether sites meet over the folder too.
-fn uses_place(player: &Player<'_>) -> bool {
+/// Whether sites meet at the place too.
+pub fn uses_place(player: &Player<'_>) -> bool {
     player.history.steps.iter().any(|step| step.action == Action::Place)
 }
 

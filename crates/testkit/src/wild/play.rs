@@ -12,6 +12,7 @@ use super::oracle;
 use super::regions::Region;
 use super::schema::{Column, Schema, Table, quote};
 use super::{Action, History, How, Step, site_name};
+use crate::network::RemoteStore;
 use crate::world::{Result, Simulated, julian_day};
 use rusqlite::Connection;
 use std::cell::RefCell;
@@ -19,7 +20,7 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use synqlite_core::{Environment as _, Error, InitOptions, Policy, Replica, Value};
+use synqlite_core::{Error, InitOptions, Policy, Replica, Value};
 use synqlite_remote::{Outcome, Remote, Session, SyncError};
 
 /// What went wrong.
@@ -77,7 +78,9 @@ pub struct Player<'a> {
     pub marks: Marks,
     /// What counters must show.
     pub(super) counted: Sums,
-    dir: tempfile::TempDir,
+    /// The place that numbers its objects, where it does.
+    pub(super) store: RemoteStore,
+    pub(super) dir: tempfile::TempDir,
 }
 
 /// A fault.
@@ -144,8 +147,8 @@ impl<'a> Player<'a> {
         };
         let sites: Vec<Site> = (0..history.sites).map(site).collect();
         sites.iter().for_each(|site| site.env.set(START_MS));
-        let mut player =
-            Player { history, system, sites, marks: Marks::default(), counted: Sums::new(), dir };
+        let (marks, counted, store) = (Marks::default(), Sums::new(), RemoteStore::default());
+        let mut player = Player { history, system, sites, marks, counted, store, dir };
         player.first()?;
         Ok(player)
     }
@@ -365,9 +368,12 @@ impl<'a> Player<'a> {
             Action::Fold => self.fold(n),
             Action::Pull(other) | Action::Push(other) | Action::Sync(other) => {
                 let Some(other) = with(other) else { return Ok(()) };
-                self.exchange(n, other, &step.action).map(drop)
+                match self.meets_only_there() {
+                    true => self.place(n, &step.action).map(drop),
+                    false => self.exchange(n, other, &step.action).map(drop),
+                }
             }
-            Action::Place => self.place(n).map(drop),
+            Action::Place => self.drop_in(n, step.ms),
             Action::Policy(key, value) => self.policy(n, key, value),
             Action::Backup => self.backup(n),
             Action::Restore => self.restore(n),
@@ -653,36 +659,7 @@ impl<'a> Player<'a> {
         Ok(outcome)
     }
 
-    /// The folder.
-    fn folder(&self) -> Played<Remote> {
-        let folder = self.dir.path().join("folder");
-        std::fs::create_dir_all(&folder).map_err(harness)?;
-        Remote::parse(&format!("file://{}/", folder.display())).map_err(harness)
-    }
-
-    /// A replica that is made of what the folder holds, by somebody who has not been heard of, and what
-    /// it exchanges with the folder then.
-    pub fn newcomer(&mut self) -> Played<(Replica, Outcome)> {
-        let remote = self.folder()?;
-        let env = Arc::new(Simulated::new(self.history.seed, self.sites.len()));
-        env.set(self.sites[0].env.now_ms());
-        let session = Session { env: env.clone(), force: true, whole: false };
-        let path = self.dir.path().join("new.db");
-        remote.clone_to(&path, &session).map_err(engine("clone"))?;
-        let mut replica = Replica::open(&path, env).map_err(|e| engine("open")(e.into()))?;
-        let outcome = remote.sync(&mut replica, &session).map_err(engine("sync"))?;
-        Ok((replica, outcome))
-    }
-
-    /// Synchronizes with the folder.
-    pub fn place(&mut self, n: usize) -> Played<Outcome> {
-        let remote = self.folder()?;
-        let outcome = self.command(n, &remote, &Action::Place)?;
-        oracle::look(self, n)?;
-        Ok(outcome)
-    }
-
-    fn command(&mut self, n: usize, remote: &Remote, how: &Action) -> Played<Outcome> {
+    pub(super) fn command(&mut self, n: usize, remote: &Remote, how: &Action) -> Played<Outcome> {
         // Between slices its application may have given rows other numbers.
         let numbered = self.history.regions.has(Region::Numbers) && !cfg!(feature = "small-parts");
         let before = if numbered { numbers::known(self, n)? } else { numbers::Known::new() };
