@@ -356,6 +356,16 @@ impl Pair {
         self.write_live(unsettled, stale, 0)
     }
 
+    /// Makes sure that from now on only the current file counts, because somebody will write to it
+    /// whom no trailer tells of.
+    pub(crate) fn distrust_shadow(&self) -> Result<()> {
+        self.publish(self.live().unsettled, true)?;
+        match self.durable()? {
+            Durable { state: State::MainOnly, .. } => Ok(()),
+            durable => self.register(&Durable { state: State::MainOnly, ..durable }, true),
+        }
+    }
+
     /// Tells living processes that the current file has a new version, and that the shadow is the
     /// one before.
     pub(crate) fn publish_version(&self, version: u64) -> Result<()> {
@@ -450,7 +460,8 @@ impl Facts {
             hot_journal: is_hot(&names.journal),
             versions: [images[0].version(), images[1].version()],
             follows: images[1].trailer.as_ref().is_some_and(|t| t.after == images[0].id()),
-            resets: durable.mode.evidence() == Evidence::Version,
+            resets: durable.mode.evidence() == Evidence::Version
+                && durable.state != State::MainOnly,
             whole: match by_checksum {
                 true => Some([images[0].is_whole(main)?, images[1].is_whole(shadow)?]),
                 false => None,

@@ -288,8 +288,7 @@ impl Session {
             return taken;
         }
         if let Some(pair) = &self.pair {
-            let live = pair.live();
-            pair.publish(live.unsettled, live.stale)?;
+            pair.distrust_shadow()?;
         }
         self.playback = Playback::UnderWay;
         Ok(())
@@ -365,6 +364,12 @@ impl Session {
 
     /// Length of the database.
     pub(crate) fn size(&self) -> Result<u64> {
+        if self.playback == Playback::UnderWay {
+            // The header may be that of a transaction that makes the database shorter, which SQLite
+            // cuts after its commit: the pages at the end are in no journal. Told that they are
+            // missing, SQLite fills the last one with zeros.
+            return image::length_of(self.current());
+        }
         if let Some(transaction) = &self.transaction {
             return Ok(transaction.size());
         }

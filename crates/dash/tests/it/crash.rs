@@ -5,7 +5,8 @@
 //! - `integrity_check` is content, and further transactions work;
 //! - where the mode promises it, a program without this file system finds such a database too;
 //! - all of it again after a second failure inside the recovery and what follows;
-//! - all of it where one operation of the workload had failed before, a synchronization perhaps.
+//! - all of it where one operation of the workload had failed before, a synchronization perhaps;
+//! - all of it where another program was killed in a transaction before.
 //!
 //! `SYNQLITE_STATES=100000 cargo test --release -p synqlite-dash --test it every_state` for a
 //! campaign over all safe modes, `a_change_of_mode` for one over pairs of them; `SYNQLITE_SEED=1`
@@ -13,6 +14,7 @@
 
 use crate::Random;
 use crate::lab::{Fault, Lab, Op};
+use crate::mortal;
 use crate::states::{Files, Without, draw};
 use rusqlite::{Connection, OpenFlags};
 use std::collections::HashMap;
@@ -39,6 +41,8 @@ struct Setting {
     memory: usize,
     /// One operation fails before the power does.
     error: bool,
+    /// The database is another program's, which was killed in a transaction.
+    killed: bool,
 }
 
 impl Setting {
@@ -52,6 +56,7 @@ impl Setting {
             two: false,
             memory: 8 << 20,
             error: false,
+            killed: false,
         }
     }
 }
@@ -190,6 +195,75 @@ impl Bench {
         Ok(db)
     }
 
+    /// Leaves a database in which a program without this file system was killed; what such a program
+    /// recovers.
+    fn leave_killed(&self, folder: &Path, schema: &str, random: &mut Random) -> Connection {
+        mortal::register();
+        let path = folder.join("app.db");
+        let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
+        let uri = format!("file:{}?vfs=mortal", path.display());
+        let stock = || Connection::open_with_flags(&uri, flags).expect("opens");
+        let db = if random.chance(50) { stock() } else { self.connect(folder).expect("opens") };
+        db.execute_batch(schema).expect("a schema");
+        db.execute_batch(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+             INSERT INTO t(b) SELECT printf('%03d%.*c', i, 700, 'x') FROM n; UPDATE m SET n = 2",
+        )
+        .expect("writes");
+        drop(db);
+        // Pages at the end are moved and, before they are cut off, in no journal.
+        let doomed = format!(
+            "BEGIN; UPDATE m SET n = 3; DELETE FROM t WHERE a BETWEEN 5 AND {};
+             PRAGMA incremental_vacuum; COMMIT",
+            30 + random.below(9)
+        );
+        const MANY: usize = 10_000;
+        let whole = std::fs::read(&path).expect("a database");
+        let db = stock();
+        mortal::lives(Some(MANY));
+        db.execute_batch(&doomed).expect("writes");
+        let operations = MANY - mortal::lives(None).unwrap_or(MANY);
+        drop(db);
+        std::fs::write(&path, whole).expect("puts the database back");
+        let db = stock();
+        // Its journal is complete after the first half.
+        mortal::lives(Some(operations - 1 - random.below(operations / 2)));
+        let _ = db.execute_batch(&doomed);
+        mortal::lives(Some(0));
+        drop(db);
+        mortal::lives(None);
+        self.lab.take();
+        let copy = crate::folder();
+        for name in ["app.db", "app.db-journal"] {
+            if folder.join(name).exists() {
+                std::fs::copy(folder.join(name), copy.path().join(name)).expect("copies");
+            }
+        }
+        let stock = Connection::open(copy.path().join("app.db")).expect("opens");
+        integrity(&stock).expect("SQLite recovers what it left");
+        twin_of(Some(&stock), false)
+    }
+
+    /// Makes a database that another program began, if the workload is on such a one; what it holds.
+    fn begin_elsewhere(
+        &self,
+        folder: &Path,
+        schema: &str,
+        seed: u64,
+        random: &mut Random,
+    ) -> Option<Connection> {
+        if self.setting.killed {
+            // Drawn apart, so that workloads stay those of their seed.
+            return Some(self.leave_killed(folder, schema, &mut Random::new(seed ^ 0xDEAD)));
+        }
+        let elsewhere = !self.setting.two && random.chance(30);
+        elsewhere.then(|| {
+            let db = Connection::open(folder.join("app.db")).expect("opens");
+            db.execute_batch(schema).expect("a schema");
+            db
+        })
+    }
+
     /// Runs a workload on a new database and records it.
     fn record(&self, seed: u64) -> Recording {
         let (lab, two) = (&self.lab, self.setting.two);
@@ -208,10 +282,7 @@ impl Bench {
         schema += "COMMIT";
         let mut digests = vec!["empty".to_owned()];
         let mut twin = twin_of(None, two);
-        if !two && random.chance(30) {
-            // A database that another program made.
-            let db = Connection::open(folder.path().join("app.db")).expect("opens");
-            db.execute_batch(&schema).expect("a schema");
+        if let Some(db) = self.begin_elsewhere(folder.path(), &schema, seed, &mut random) {
             digests.push(digest(&db, false).expect("a digest"));
             twin = twin_of(Some(&db), two);
         }
@@ -294,14 +365,19 @@ impl Bench {
         [latest, older]: [&[String]; 2],
     ) -> Result<String, String> {
         let folder = crate::folder();
-        self.lab.reset(files.write(folder.path()), self.setting.kind);
-        match self.setting.mode.found_by_others() {
-            _ if self.setting.two => {}
-            Found::Latest => self.look_from_outside(folder.path(), latest)?,
-            Found::OneBehind => self.look_from_outside(folder.path(), older)?,
-            Found::Anything => {}
-        }
         let two = self.setting.two;
+        let outside = match self.setting.mode.found_by_others() {
+            Found::Anything => None,
+            Found::Latest => Some(latest),
+            Found::OneBehind => Some(older),
+        };
+        if let Some(allowed) = outside.filter(|_| !two) {
+            // A program that plays a journal back is one more that writes.
+            let copy = crate::folder();
+            files.write(copy.path());
+            self.look_from_outside(copy.path(), allowed)?;
+        }
+        self.lab.reset(files.write(folder.path()), self.setting.kind);
         let db = self.connect(folder.path()).map_err(|e| format!("opening: {e}"))?;
         let seen = digest(&db, two).map_err(|e| format!("reading: {e}"))?;
         integrity(&db)?;
@@ -480,7 +556,7 @@ fn campaign(setting: Setting, count: usize, seed: u64) -> Result<(), String> {
 #[test]
 fn every_state_recovers_to_what_was_acknowledged() {
     let safe: Vec<Mode> = Mode::ALL.into_iter().filter(|mode| mode.is_safe()).collect();
-    let share = number("SYNQLITE_STATES", 4000).div_ceil(safe.len() * 9);
+    let share = number("SYNQLITE_STATES", 4000).div_ceil(safe.len() * 11);
     let first = number("SYNQLITE_SEED", 0) * 10;
     let mut faults = Vec::new();
     for (seed, mode) in safe.into_iter().enumerate() {
@@ -494,6 +570,8 @@ fn every_state_recovers_to_what_was_acknowledged() {
             Setting { error: true, ..Setting::of(mode, Kind::Journal) },
             Setting { error: true, memory: 2000, ..Setting::of(mode, Kind::Local) },
             Setting { error: true, two: true, ..Setting::of(mode, Kind::Journal) },
+            Setting { killed: true, ..Setting::of(mode, Kind::Journal) },
+            Setting { killed: true, ..Setting::of(mode, Kind::Local) },
         ];
         for setting in settings {
             faults.extend(campaign(setting, share, (first + seed) as u64 + 1).err());
