@@ -26,15 +26,15 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `vfs` | SQLite's functions, in C's terms; the boundary |
+//! | `vfs` | SQLite's functions, in C's terms; the boundary; `vfs::base`: what the default file system is asked |
 //! | `session` | one connection's file: SQLite's locks, reads, writes, commit |
 //! | `commit` | a write transaction, from its first page to the exchange |
 //! | `pair` | the two files: opening, recovery, making the shadow fit to be written |
-//! | `pair::several` | commits of several files that died |
-//! | `quiet` | what SQLite need not ask about journals of other programs |
-//! | `pair::paper` | what only the protocols of the DASH paper do |
+//! | `pair::multi_file_commit` | commits of several files that died |
+//! | `journal_probe` | what SQLite need not ask about journals of other programs |
+//! | `pair::dash_protocol` | what only the protocols of the DASH paper do |
 //! | `image`, `trailer`, `registry`, `ranges`, `checksum` | what is in the files |
-//! | `words` | which file is current, read from mapped memory |
+//! | `shared_words` | which file is current, read from mapped memory |
 //! | `mode` | the modes and their promises |
 //! | `lock`, `journal`, [`disk`] | locks, the journal in memory, and every operation on files |
 //!

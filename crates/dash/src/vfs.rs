@@ -5,6 +5,8 @@
 //! for every other file, and for time, randomness and libraries, the default file system is asked.
 #![allow(unsafe_code)]
 
+mod base;
+
 use crate::commit::KEPT;
 use crate::disk::{Disk, Handle, Open, Sync, folder};
 use crate::error::{Error, Result};
@@ -53,34 +55,50 @@ pub fn register_default() -> std::result::Result<(), c_int> {
 /// SQLite's result code, if it has no default file system or no memory.
 pub fn register_as(name: &str, disk: Arc<dyn Disk>) -> std::result::Result<(), c_int> {
     let name = CString::new(name).map_err(|_| ffi::SQLITE_MISUSE)?;
-    // SAFETY: `name` ends in a zero byte, and a null name asks for the default.
-    let (known, base) =
-        unsafe { (ffi::sqlite3_vfs_find(name.as_ptr()), ffi::sqlite3_vfs_find(ptr::null())) };
-    if !known.is_null() {
+    // SAFETY: a null name asks for the default.
+    register_over(name, disk, unsafe { ffi::sqlite3_vfs_find(ptr::null()) })
+}
+
+/// The same, where `base` answers what is not answered here.
+fn register_over(
+    name: CString,
+    disk: Arc<dyn Disk>,
+    base: *mut ffi::sqlite3_vfs,
+) -> std::result::Result<(), c_int> {
+    // SAFETY: `name` ends in a zero byte.
+    if !unsafe { ffi::sqlite3_vfs_find(name.as_ptr()) }.is_null() {
         return Ok(());
     }
-    // SAFETY: a file system that is registered is valid as long as the process lives.
-    let Some(like) = (unsafe { base.as_ref() }) else { return Err(ffi::SQLITE_ERROR) };
+    if base.is_null() {
+        return Err(ffi::SQLITE_ERROR);
+    }
+    // SAFETY: a file system that is registered is valid as long as the process lives. One of an
+    // older version ends before the last fields of this type.
+    let (room, longest) = unsafe { ((*base).szOsFile, (*base).mxPathname) };
     let vfs = ffi::sqlite3_vfs {
-        iVersion: 1,
-        szOsFile: like.szOsFile.max(size_of::<File>() as c_int),
-        mxPathname: like.mxPathname,
+        // The third version is about the default file system's own calls of the system.
+        iVersion: 2,
+        szOsFile: room.max(size_of::<File>() as c_int),
+        mxPathname: longest,
         pNext: ptr::null_mut(),
         zName: name.into_raw(),
         pAppData: Box::into_raw(Box::new(Context { disk, base, asked: Arc::default() })).cast(),
         xOpen: Some(open),
         xDelete: Some(delete),
         xAccess: Some(access),
-        xFullPathname: Some(full_pathname),
-        xDlOpen: like.xDlOpen,
-        xDlError: like.xDlError,
-        xDlSym: like.xDlSym,
-        xDlClose: like.xDlClose,
-        xRandomness: Some(randomness),
-        xSleep: Some(sleep),
-        xCurrentTime: Some(current_time),
-        xGetLastError: Some(get_last_error),
-        ..*like
+        xFullPathname: Some(base::full_pathname),
+        xDlOpen: Some(base::dl_open),
+        xDlError: Some(base::dl_error),
+        xDlSym: Some(base::dl_sym),
+        xDlClose: Some(base::dl_close),
+        xRandomness: Some(base::randomness),
+        xSleep: Some(base::sleep),
+        xCurrentTime: Some(base::current_time),
+        xGetLastError: Some(base::get_last_error),
+        xCurrentTimeInt64: Some(base::current_time_int64),
+        xSetSystemCall: None,
+        xGetSystemCall: None,
+        xNextSystemCall: None,
     };
     let vfs = Box::into_raw(Box::new(vfs));
     // SAFETY: `vfs`, its name and its context are never freed, which is what SQLite asks for.
@@ -639,16 +657,6 @@ unsafe extern "C" fn delete(
     }))
 }
 
-/// Calls the same function of the default file system.
-macro_rules! as_default {
-    ($vfs:ident, $method:ident, $none:expr, $($arg:expr),*) => {{
-        // SAFETY: SQLite passes the file system that it calls; the default one gets its own.
-        let base = unsafe { context($vfs) }.base;
-        // SAFETY: the arguments are those that SQLite passed.
-        unsafe { (*base).$method.map_or($none, |method| method(base, $($arg),*)) }
-    }};
-}
-
 unsafe extern "C" fn access(
     vfs: *mut ffi::sqlite3_vfs,
     name: *const c_char,
@@ -661,38 +669,6 @@ unsafe extern "C" fn access(
         unsafe { *out = 0 };
         return ffi::SQLITE_OK;
     }
-    as_default!(vfs, xAccess, ffi::SQLITE_IOERR_ACCESS, name, flags, out)
-}
-
-unsafe extern "C" fn full_pathname(
-    vfs: *mut ffi::sqlite3_vfs,
-    name: *const c_char,
-    room: c_int,
-    out: *mut c_char,
-) -> c_int {
-    as_default!(vfs, xFullPathname, ffi::SQLITE_CANTOPEN, name, room, out)
-}
-
-unsafe extern "C" fn randomness(
-    vfs: *mut ffi::sqlite3_vfs,
-    length: c_int,
-    out: *mut c_char,
-) -> c_int {
-    as_default!(vfs, xRandomness, 0, length, out)
-}
-
-unsafe extern "C" fn sleep(vfs: *mut ffi::sqlite3_vfs, microseconds: c_int) -> c_int {
-    as_default!(vfs, xSleep, 0, microseconds)
-}
-
-unsafe extern "C" fn current_time(vfs: *mut ffi::sqlite3_vfs, out: *mut f64) -> c_int {
-    as_default!(vfs, xCurrentTime, ffi::SQLITE_ERROR, out)
-}
-
-unsafe extern "C" fn get_last_error(
-    vfs: *mut ffi::sqlite3_vfs,
-    length: c_int,
-    out: *mut c_char,
-) -> c_int {
-    as_default!(vfs, xGetLastError, 0, length, out)
+    // SAFETY: what SQLite passed.
+    unsafe { base::access(vfs, name, flags, out) }
 }

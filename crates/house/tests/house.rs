@@ -38,8 +38,9 @@ const FOOTGUNS: [(&str, &[&str], &str); 6] = [
     ("process::Command", &[], "the engine starts no programs"),
     (
         "SystemTime::now",
-        &["crates/core/src/env.rs", "crates/objects/src/files.rs"],
-        "time is injected through Environment; only names and ages of temporary files read it",
+        &["crates/core/src/env.rs", "crates/objects/src/files.rs", "crates/dash/src/vfs/base.rs"],
+        "time is injected through Environment; only names and ages of temporary files read it, and \
+         what answers SQLite where its own file system has no clock",
     ),
 ];
 
