@@ -204,6 +204,9 @@ impl Pair {
         } else if facts.super_journal == Some(true) {
             multi_file_commit::give_up(self, self.shadow())?;
         }
+        if durable.state != State::Clean {
+            multi_file_commit::sweep(self);
+        }
         let closed = durable.mode.is_alone() && dash_protocol::is_reset(self)?;
         if exchanged || durable.state == State::Open && !closed {
             // A commit that was cut short may have left both on the way to the device, and the file

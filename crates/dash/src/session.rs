@@ -523,6 +523,9 @@ impl Session {
             return Ok(());
         }
         let mut durable = pair.durable()?;
+        if durable.state != State::Clean {
+            multi_file_commit::sweep(pair);
+        }
         let live = pair.live();
         let named = pair.disk.identity_at(&pair.names.main).reading("looking for the database")?;
         let finished = !live.unsettled && !live.stale && named == Some(live.current);

@@ -42,10 +42,34 @@ pub(crate) fn withdraw(pair: &Pair, super_journal: &Path) -> Result<()> {
 /// Removes the super-journal of a commit that was given up, if no file names it any more.
 pub(crate) fn remove(disk: &dyn Disk, super_journal: &Path) -> Result<()> {
     if others(super_journal).all(|main| !names(disk, &main, super_journal)) {
-        let removed = disk.remove(super_journal);
-        removed.when("removing a super-journal", ffi::SQLITE_IOERR_DELETE)?;
+        match disk.remove(super_journal) {
+            // Whoever settles another file of the same commit may be as far.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.when("removing a super-journal", ffi::SQLITE_IOERR_DELETE)?,
+        }
     }
     Ok(())
+}
+
+/// Removes the super-journals beside a database that name it and that no file names: a writer died
+/// before it prepared a file, or after all were given up. The caller is the only one who may write to
+/// the pair, as whoever made such a super-journal was, so that one is dead. One that stays harms
+/// nobody.
+pub(crate) fn sweep(pair: &Pair) {
+    let folder = folder(&pair.names.main);
+    let names = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    for super_journal in names.map(|entry| entry.file_name()).filter(|name| is_super(name)) {
+        let super_journal = folder.join(super_journal);
+        if others(&super_journal).any(|main| main == pair.names.main) {
+            let _ = remove(pair.disk.as_ref(), &super_journal);
+        }
+    }
+}
+
+/// Whether SQLite gives super-journals such names: `NAME-mjXXXXXX9XX`, in hexadecimal digits.
+fn is_super(name: &OsStr) -> bool {
+    let Some((rest, random)) = name.as_bytes().split_last_chunk::<9>() else { return false };
+    rest.ends_with(b"-mj") && random[6] == b'9' && random.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Makes sure that the version in a file does not count.

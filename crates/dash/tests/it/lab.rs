@@ -44,6 +44,8 @@ pub enum Fault {
     Dead,
     /// The file system cannot exchange names.
     NoExchange,
+    /// Somebody else removes what is to be removed just before.
+    Outrun,
 }
 
 #[derive(Debug, Default)]
@@ -218,6 +220,9 @@ impl Disk for Lab {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.step(false)?;
+        if matches!(self.state().fault, Some((_, Fault::Outrun))) {
+            Machine.remove(path)?;
+        }
         Machine.remove(path)?;
         self.note(Op::Remove(name(path)));
         Ok(())
