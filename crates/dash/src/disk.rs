@@ -4,6 +4,7 @@
 //! Reads are not part of it: they change nothing that a power failure could lose.
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::libc;
 use nix::sys::statfs::fstatfs;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -172,7 +173,7 @@ impl Disk for Machine {
 fn keeps_journal(file: &File) -> bool {
     let told = || -> io::Result<String> {
         let device = file.metadata()?.dev();
-        let (major, minor) = (nix::libc::major(device), nix::libc::minor(device));
+        let (major, minor) = (libc::major(device), libc::minor(device));
         let device = fs::read_link(format!("/sys/dev/block/{major}:{minor}"))?;
         let name = device.file_name().unwrap_or_default();
         fs::read_to_string(Path::new("/sys/fs/ext4").join(name).join("journal_task"))
@@ -192,22 +193,54 @@ fn mixed(inode: u64, born: u64) -> u64 {
     inode ^ born.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// The identity of the file of this name, without a question about its times: from Linux 6.13 on,
-/// who asks for them makes the next write or exchange note an exact one, which is a change of the
-/// inode in the file system's journal.
+/// Who may do what with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Its permissions.
+    pub mode: u32,
+    /// Its user.
+    pub owner: u32,
+    /// Its group.
+    pub group: u32,
+}
+
+impl Access {
+    /// Who may do what with this one now.
+    pub(crate) fn of(file: &File) -> io::Result<Access> {
+        use std::os::fd::AsRawFd;
+        let mask = libc::STATX_MODE | libc::STATX_UID | libc::STATX_GID;
+        let found = ask(file.as_raw_fd(), c"", mask)?;
+        let mode = u32::from(found.stx_mode) & 0o7777;
+        Ok(Access { mode, owner: found.stx_uid, group: found.stx_gid })
+    }
+}
+
+/// What is asked of a file: of the one of this name, or of the open one where the name is empty.
+/// Nothing about its times: from Linux 6.13 on, who asks for them makes the next write or exchange
+/// note an exact one, which is a change of the inode in the file system's journal.
 #[allow(unsafe_code)]
-fn identity_of_name(path: &Path) -> io::Result<u64> {
-    use nix::libc;
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-    let mask = libc::STATX_INO | libc::STATX_BTIME;
+fn ask(
+    at: std::os::fd::RawFd,
+    path: &std::ffi::CStr,
+    mask: libc::c_uint,
+) -> io::Result<libc::statx> {
     // SAFETY: every field is a number, which may be zero.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends in a zero byte, and the call fills in what it has room for.
-    match unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), 0, mask, &mut found) } {
-        0 => {}
-        _ => return Err(io::Error::last_os_error()),
+    match unsafe { libc::statx(at, path.as_ptr(), libc::AT_EMPTY_PATH, mask, &mut found) } {
+        0 => Ok(found),
+        _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// The identity of the file of this name.
+fn identity_of_name(path: &Path) -> io::Result<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    if path.is_empty() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let found = ask(libc::AT_FDCWD, &path, libc::STATX_INO | libc::STATX_BTIME)?;
     let born = match (found.stx_mask & libc::STATX_BTIME, u64::try_from(found.stx_btime.tv_sec)) {
         (0, _) | (_, Err(_)) => 0,
         (_, Ok(seconds)) => {
@@ -227,7 +260,6 @@ pub(crate) fn folder(path: &Path) -> PathBuf {
 
 #[allow(unsafe_code)]
 fn hand_to_device(file: &File) -> io::Result<()> {
-    use nix::libc;
     use std::os::fd::AsRawFd;
     const ALL: libc::c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE
         | libc::SYNC_FILE_RANGE_WRITE

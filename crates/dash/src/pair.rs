@@ -9,7 +9,7 @@
 pub(crate) mod dash_protocol;
 pub(crate) mod multi_file_commit;
 
-use crate::disk::{self, Disk, Handle, Kind, Open, Sync};
+use crate::disk::{self, Access, Disk, Handle, Kind, Open, Sync};
 use crate::error::{Context, Error, Result};
 use crate::image::{self, Image};
 use crate::lock::{self, Hold};
@@ -120,8 +120,7 @@ impl Pair {
         }
         let files = open_both(disk.as_ref(), &names)?;
         for file in [&files[1], &registry] {
-            give_access_of(&files[0], file)
-                .when("setting permissions", ffi::SQLITE_IOERR_ACCESS)?;
+            give_access_of(&files[0], file)?;
         }
         let kind = disk.kind(&files[0]).reading("asking for the kind of the file system")?;
         for file in &files {
@@ -407,14 +406,15 @@ impl Pair {
         Ok(())
     }
 
-    /// Exchanges the names of both files, if they still have them.
+    /// Exchanges the names of both files, if they still have them. Who was allowed to do what with
+    /// the database may do the same with the file that takes its place.
     pub(crate) fn exchange_names(&self) -> Result<()> {
-        for name in [&self.names.main, &self.names.shadow] {
+        let named = |name: &Path| -> Result<&Handle> {
             let found = self.disk.identity_at(name).reading("looking for the database")?;
-            if self.files.iter().all(|file| Some(file.identity) != found) {
-                return Err(moved(&self.names));
-            }
-        }
+            let file = self.files.iter().find(|file| Some(file.identity) == found);
+            file.ok_or_else(|| moved(&self.names))
+        };
+        give_access_of(named(&self.names.main)?, named(&self.names.shadow)?)?;
         let done = match self.mode.is_safe() {
             true => self.disk.exchange(&self.names.main, &self.names.shadow),
             false => dash_protocol::rename_thrice(self.disk.as_ref(), &self.names),
@@ -537,20 +537,23 @@ fn open_both(disk: &dyn Disk, names: &Names) -> Result<[Handle; 2]> {
 }
 
 /// Gives a file the permissions and, as far as it may be given away, the owner of another.
-fn give_access_of(from: &Handle, to: &Handle) -> std::io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, fchown};
-    let (wanted, found) = (from.file.metadata()?, to.file.metadata()?);
-    if (wanted.uid(), wanted.gid()) != (found.uid(), found.gid()) {
-        // Only the administrator may give a file to another user; the group may work alone.
-        let given = fchown(&to.file, Some(wanted.uid()), Some(wanted.gid()));
-        if given.is_err() {
-            let _ = fchown(&to.file, None, Some(wanted.gid()));
+fn give_access_of(from: &Handle, to: &Handle) -> Result<()> {
+    use std::os::unix::fs::{PermissionsExt, fchown};
+    let given = || {
+        let (wanted, found) = (Access::of(&from.file)?, Access::of(&to.file)?);
+        if (wanted.owner, wanted.group) != (found.owner, found.group) {
+            // Only the administrator may give a file to another user; the group may work alone.
+            let given = fchown(&to.file, Some(wanted.owner), Some(wanted.group));
+            if given.is_err() {
+                let _ = fchown(&to.file, None, Some(wanted.group));
+            }
         }
-    }
-    if wanted.mode() & 0o7777 != found.mode() & 0o7777 {
-        to.file.set_permissions(wanted.permissions())?;
-    }
-    Ok(())
+        match wanted.mode == found.mode {
+            true => Ok(()),
+            false => to.file.set_permissions(std::fs::Permissions::from_mode(wanted.mode)),
+        }
+    };
+    given().when("setting permissions", ffi::SQLITE_IOERR_ACCESS)
 }
 
 /// A file that has the shadow's name and was not made for this database is never written to.

@@ -160,6 +160,26 @@ fn a_file_system_that_cannot_exchange_names_is_refused() {
 }
 
 #[test]
+fn what_is_allowed_with_a_database_stays_so_when_another_file_takes_its_place() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    for mode in Mode::ALL.into_iter().filter(|mode| mode.is_safe()) {
+        let (_folder, path) = database();
+        let db = connect(&path, &format!("dash={mode}")).expect("opens");
+        db.execute_batch("CREATE TABLE t(a)").expect("a table");
+        let given = chown(&path, Some(12345), Some(54321)).is_ok();
+        for wanted in [0o600, 0o640, 0o644] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(wanted)).expect("allows");
+            for _ in 0..3 {
+                db.execute_batch("INSERT INTO t VALUES(1)").expect("writes");
+                let found = fs::metadata(&path).expect("there");
+                assert_eq!(found.mode() & 0o7777, wanted, "{mode}");
+                assert!(!given || (found.uid(), found.gid()) == (12345, 54321), "{mode}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_file_in_the_way_of_the_shadow_is_never_written_to() {
     let (folder, path) = database();
     let shadow = folder.path().join("app.db-shadow");
