@@ -275,20 +275,11 @@ unsafe extern "C" fn open(
         open_super(context, at, flags)
     } else {
         // SAFETY: for a main database SQLite's parameters follow the name.
-        let mode = unsafe { ffi::sqlite3_uri_parameter(name, c"dash".as_ptr()) };
-        // SAFETY: a parameter ends in a zero byte.
-        let mode = (!mode.is_null()).then(|| unsafe { CStr::from_ptr(mode) }.to_string_lossy());
-        // SAFETY: as above.
-        let at_risk = unsafe { ffi::sqlite3_uri_boolean(name, c"dash_unsafe".as_ptr(), 0) } != 0;
-        // SAFETY: as above.
-        let memory = unsafe { ffi::sqlite3_uri_int64(name, c"dash_memory".as_ptr(), KEPT as i64) };
-        let memory = usize::try_from(memory).unwrap_or(0);
-        let mode = Mode::chosen(mode.as_deref(), at_risk);
+        let asked = unsafe { asked(name) };
         // SAFETY: for a main database both names follow.
         let names =
             unsafe { [ffi::sqlite3_filename_journal(name), ffi::sqlite3_filename_wal(name)] };
         let names = names.map(|name| name as usize);
-        let asked = mode.map(|mode| Asked { mode, memory });
         open_database(context, at, names, asked, &mut result_flags)
     };
     match opened {
@@ -305,6 +296,29 @@ unsafe extern "C" fn open(
         }
         Err(error) => code(Err(error)),
     }
+}
+
+/// What the parameters of a database's name ask for, or why there is no such thing.
+///
+/// # Safety
+/// `name` is one that SQLite passes for a main database.
+unsafe fn asked(name: *const c_char) -> std::result::Result<Asked, String> {
+    let parameter = |key: &CStr| {
+        // SAFETY: the caller's promise, and the key ends in a zero byte.
+        let value = unsafe { ffi::sqlite3_uri_parameter(name, key.as_ptr()) };
+        // SAFETY: a parameter ends in a zero byte.
+        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy())
+    };
+    // SAFETY: as above.
+    let at_risk = unsafe { ffi::sqlite3_uri_boolean(name, c"dash_unsafe".as_ptr(), 0) } != 0;
+    let mode = Mode::chosen(parameter(c"dash").as_deref(), at_risk)?;
+    let memory = match parameter(c"dash_memory") {
+        None => KEPT,
+        Some(bytes) => bytes.parse().map_err(|_| {
+            format!("dash_memory={bytes} is no number of bytes; write it like dash_memory={KEPT}")
+        })?,
+    };
+    Ok(Asked { mode, memory })
 }
 
 /// Opens a main database. One that is refused opens all the same, so that `PRAGMA dash` can say

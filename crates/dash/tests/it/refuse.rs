@@ -75,6 +75,10 @@ fn the_mode_is_shown_and_wrong_ones_are_refused() {
         }
     }
     assert!(refusal(&path, "dash=wal").contains("strict, fast, shadow, shadow-x"));
+    for memory in ["abc", "-1", "8M", ""] {
+        let told = refusal(&path, &format!("dash_memory={memory}"));
+        assert!(told.contains(&format!("dash_memory={memory} is no number")), "{told}");
+    }
     assert!(refusal(&path, "dash=paper").contains("dash_unsafe=1"));
     assert!(refusal(&path, "dash=paper-x").contains("dash=shadow-x"));
 }
