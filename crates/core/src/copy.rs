@@ -9,18 +9,15 @@ mod file;
 use crate::connection::{plain, to_read, to_write};
 use crate::env::Environment;
 use crate::inbox;
-use crate::journal;
-use crate::line::parted;
-use crate::meta::{self, Meta};
 use crate::progress::{Phase, Step};
-use crate::replica::{self, Replica};
+use crate::replica::{self, Replica, new_site};
 use crate::{Error, Result};
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use synqlite_wire::{Hlc, Id, SiteId};
+use synqlite_wire::Id;
 
 /// Pages copied between two reports of progress: 4 MiB at SQLite's usual page size.
 const STEP: i32 = 1024;
@@ -118,33 +115,4 @@ impl Replica {
         self.conn.close().map_err(|(_, e)| Error::from(e).on(&path))?;
         Replica::open(&path, env)
     }
-}
-
-/// Gives a copied file a site id of its own.
-///
-/// Its clock goes on from the copied one, so that its stamps stay later than what it contains.
-/// What was written since the last fold before the copy was made is folded as this site's.
-pub(crate) fn new_site(
-    conn: &Connection,
-    site: SiteId,
-    path: &Path,
-    env: &dyn Environment,
-) -> Result<()> {
-    let mut meta = Meta::load(conn)?;
-    // What its source was before is for that to remember.
-    parted::keep(conn, &[])?;
-    if journal::any(conn)? {
-        // Of what the copied file had folded this one gives nothing up.
-        parted::note(conn, meta.site, Hlc::ZERO, env.now_ms())?;
-    }
-    meta::set(conn, "site", site.0)?;
-    meta::set(conn, "instance", env.instance(path))?;
-    meta::set(conn, "name", env.site_name().unwrap_or_default())?;
-    // What happened in the other file is not this one's history.
-    let sql = "DELETE FROM synqlite_closed WHERE closed IS NOT NULL AND lost IS NULL";
-    conn.execute(sql, [])?;
-    // Nor does it owe what that one had written.
-    meta::unset(conn, "owed")?;
-    meta.number(conn, site)?;
-    Ok(())
 }

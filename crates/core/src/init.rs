@@ -7,10 +7,10 @@ use crate::connection::{connect, to_write};
 use crate::env::Environment;
 use crate::meta::{self, Meta};
 use crate::policy::{Policies, Policy};
-use crate::replica::{Replica, check_format, refuse_copy};
+use crate::replica::{Replica, check_format, new_site, refuse_copy};
 use crate::schema::{self, Affinity, ForeignKey, Identity, Schema, Selection, Skipped, Table};
 use crate::work::Work;
-use crate::{Error, Result, capture, copy, equal, history, migrate, settings, track, verify};
+use crate::{Error, Result, capture, equal, history, migrate, settings, track, verify};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn init(
     if again {
         check_format(&tx, path)?;
         if options.new_site {
-            copy::new_site(&tx, Id(env.random()), path, env)?;
+            new_site(&tx, Id(env.random()), path, env)?;
         }
         refuse_copy(&tx, path, env, Meta::load(&tx)?.site)?;
     }

@@ -21,6 +21,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::path::Path;
 use synqlite_wire::line::branch;
 use synqlite_wire::{Delta, Hlc, Id, InvalidDelta, Line, Point, Rid, SiteId, VersionVector};
 use tree::{Lines, Tree};
@@ -256,6 +257,9 @@ impl Learner<'_> {
         meta.site = Id(env.random());
         meta.sealed = Hlc::ZERO;
         meta::set(conn, "site", meta.site.0)?;
+        // What was copied over this file may have been made as another one.
+        let path = Path::new(conn.path().unwrap_or_default());
+        meta::set(conn, "instance", env.instance(path))?;
         meta.number(conn, meta.site)?;
         forget_places(conn)
     }

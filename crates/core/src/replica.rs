@@ -12,12 +12,12 @@ use crate::policy::{Policies, Policy};
 use crate::schema::{self, Selection};
 use crate::track::{self, Loaded};
 use crate::work::Work;
-use crate::{Error, Result, capture, export, migrate, open as open_records, settings};
+use crate::{Error, Result, capture, export, journal, migrate, open as open_records, settings};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use synqlite_wire::{DatabaseId, Delta, Id, SiteId, VersionVector};
+use synqlite_wire::{DatabaseId, Delta, Hlc, Id, SiteId, VersionVector};
 
 /// An open replica.
 pub struct Replica {
@@ -148,11 +148,14 @@ impl Replica {
     /// Runs `f` in a write transaction; nothing of it remains if it fails.
     pub(crate) fn write<T>(&mut self, f: impl FnOnce(&mut Work<'_>) -> Result<T>) -> Result<T> {
         let known = self.known.take();
-        let written = write(&self.conn, &self.path, self.env.as_ref(), known, f);
+        let Replica { conn, path, env, site, database, .. } = self;
+        let taken = Taken { site: *site, database: *database, known };
+        let written = write(conn, path, env.as_ref(), taken, f);
         let (result, site, known) = written.map_err(|e| e.on(&self.path))?;
         self.known = known;
         if self.site != site {
-            self.former = Some(std::mem::replace(&mut self.site, site));
+            let former = std::mem::replace(&mut self.site, site);
+            self.former.get_or_insert(former);
         }
         Ok(result)
     }
@@ -231,17 +234,24 @@ pub(crate) fn open(path: &Path, env: Arc<dyn Environment>, own: bool) -> Result<
     Ok(Replica { conn, path: path.to_owned(), env, site, database, known: None, former: None })
 }
 
+/// What an open replica knows of its file when a transaction begins.
+struct Taken {
+    site: SiteId,
+    database: DatabaseId,
+    known: Option<Known>,
+}
+
 /// Runs `f` in a transaction. Whoever holds a lock that it needs is waited for, at its end too: then all
 /// of its work is done.
 fn write<T>(
     conn: &Connection,
     path: &Path,
     env: &dyn Environment,
-    known: Option<Known>,
+    taken: Taken,
     f: impl FnOnce(&mut Work<'_>) -> Result<T>,
 ) -> Result<(T, SiteId, Option<Known>)> {
     patiently(path, env, || conn.execute_batch("BEGIN IMMEDIATE"))?;
-    let done = work(conn, env, known, f).and_then(|done| {
+    let done = work(conn, path, env, taken, f).and_then(|done| {
         patiently(path, env, || conn.execute_batch("COMMIT"))?;
         Ok(done)
     });
@@ -253,14 +263,18 @@ fn write<T>(
 
 fn work<T>(
     conn: &Connection,
+    path: &Path,
     env: &dyn Environment,
-    known: Option<Known>,
+    taken: Taken,
     f: impl FnOnce(&mut Work<'_>) -> Result<T>,
 ) -> Result<(T, SiteId, Option<Known>)> {
     let mut work = Work::begin(conn, env)?;
+    if work.meta.site != taken.site && own_copy(conn, path, env, &taken)? {
+        work = Work::begin(conn, env)?;
+    }
     let mut versions = versions(conn)?;
     let listed = open_records::exists(conn)?;
-    match known {
+    match taken.known {
         Some(known) if known.versions == versions => work.catalog = known.catalog,
         _ => migrate::catch_up(&mut work)?,
     }
@@ -276,6 +290,23 @@ fn work<T>(
     }
     let Work { meta, catalog, settled, .. } = work;
     Ok((result, meta.site, settled.then_some(Known { versions, catalog })))
+}
+
+/// Makes what was copied over the file since it was opened a site of its own, if it was made as another file: that
+/// one may go on under its id. Whether it did.
+fn own_copy(conn: &Connection, path: &Path, env: &dyn Environment, taken: &Taken) -> Result<bool> {
+    let found = meta::get(conn, "database")?.map_or(taken.database, Id);
+    if found != taken.database {
+        return Err(Error::Unrelated { ours: taken.database, theirs: found });
+    }
+    if refuse_copy(conn, path, env, taken.site).is_ok() {
+        return Ok(false);
+    }
+    // It is the same place as before, so people know it by the same name.
+    let name: Option<String> = meta::get(conn, "name")?;
+    new_site(conn, Id(env.random()), path, env)?;
+    meta::set(conn, "name", name.unwrap_or_default())?;
+    Ok(true)
 }
 
 /// Numbers that change with the schema, and with what any other connection commits.
@@ -327,4 +358,33 @@ pub(crate) fn refuse_copy(
         return Ok(());
     }
     Err(Error::Copied { path: path.display().to_string(), site })
+}
+
+/// Gives a copied file a site id of its own.
+///
+/// Its clock goes on from the copied one, so that its stamps stay later than what it contains.
+/// What was written since the last fold before the copy was made is folded as this site's.
+pub(crate) fn new_site(
+    conn: &Connection,
+    site: SiteId,
+    path: &Path,
+    env: &dyn Environment,
+) -> Result<()> {
+    let mut meta = Meta::load(conn)?;
+    // What its source was before is for that to remember.
+    parted::keep(conn, &[])?;
+    if journal::any(conn)? {
+        // Of what the copied file had folded this one gives nothing up.
+        parted::note(conn, meta.site, Hlc::ZERO, env.now_ms())?;
+    }
+    meta::set(conn, "site", site.0)?;
+    meta::set(conn, "instance", env.instance(path))?;
+    meta::set(conn, "name", env.site_name().unwrap_or_default())?;
+    // What happened in the other file is not this one's history.
+    let sql = "DELETE FROM synqlite_closed WHERE closed IS NOT NULL AND lost IS NULL";
+    conn.execute(sql, [])?;
+    // Nor does it owe what that one had written.
+    meta::unset(conn, "owed")?;
+    meta.number(conn, site)?;
+    Ok(())
 }

@@ -131,3 +131,43 @@ fn a_copy_that_was_changed_unnoticed_is_refused() {
     let refused = Replica::init(&copy, &options, Arc::new(System)).unwrap_err().to_string();
     assert!(refused.contains("is no faithful copy: table t, row 1"), "{refused}");
 }
+
+/// Who has a replica open goes on when a backup is copied over it. The backup may be of another file than the one that
+/// is there now, as where an earlier one was moved in its place: then it is this file's own from there on.
+#[test]
+fn a_backup_of_a_file_that_another_took_the_place_of_is_no_copy() {
+    for lost in [false, true] {
+        let world = World::new();
+        let mut a = world.init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, v)");
+        let mut b = world.clone_site(&mut a, "b");
+        a.run("INSERT INTO t(v) VALUES('before')");
+        settle(&mut a, &mut b);
+        let (path, backup) = (world.path("a"), std::fs::read(world.path("a")).unwrap());
+        if lost {
+            a.run("INSERT INTO t(v) VALUES('lost')");
+            settle(&mut a, &mut b);
+        }
+        drop(a);
+        std::fs::write(world.path("moved"), &backup).unwrap();
+        std::fs::rename(world.path("moved"), &path).unwrap();
+        let options = InitOptions { new_site: true, ..InitOptions::default() };
+        Replica::init(&path, &options, Arc::new(System)).unwrap();
+        let mut a = world.open("a");
+        settle(&mut a, &mut b);
+        let former = a.replica.site();
+        std::fs::write(&path, &backup).unwrap();
+        a.app = Connection::open(&path).unwrap();
+        a.run("INSERT INTO t(v) VALUES('after')");
+        settle(&mut a, &mut b);
+        assert_eq!(a.replica.take_former(), Some(former), "lost: {lost}");
+        let site = a.replica.site();
+        drop(a);
+        let a = world.open("a");
+        assert_eq!(a.replica.site(), site);
+        let values = if lost { vec!["after", "before", "lost"] } else { vec!["after", "before"] };
+        for site in [&a, &b] {
+            assert_eq!(site.rows("SELECT v FROM t ORDER BY v"), values);
+            assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+        }
+    }
+}

@@ -129,7 +129,7 @@ fn look(
     session: &Session,
 ) -> Result<Heads> {
     for left in (0..LOOKS).rev() {
-        let own = RefCell::new(BTreeSet::new());
+        let (own, site) = (RefCell::new(BTreeSet::new()), mine.site());
         let mut heads = {
             let (mine, site) = (&*mine, mine.site());
             let resolve = |vector: &VersionVector| {
@@ -138,7 +138,8 @@ fn look(
             };
             look_once(mine, remote, pull, session, &resolve)?
         };
-        let mut forked = learn(mine, &mut heads)?;
+        // What was copied over the file may have made it another site.
+        let mut forked = learn(mine, &mut heads)? || mine.site() != site;
         let (position, end) = (mine.local_seq()?, heads.end_of(mine.site()));
         for clock in own.take() {
             forked = forked || mine.check_claim(clock)?;
