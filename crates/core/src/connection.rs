@@ -1,5 +1,6 @@
 //! How the engine opens a database.
 
+use crate::dash::{self, Used};
 use crate::env::Environment;
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
@@ -56,6 +57,7 @@ fn within<T>(most: Duration, act: impl FnOnce() -> T) -> T {
 
 /// Does what needs a lock, for as long as the environment has patience with those who hold it.
 pub(crate) fn patiently<T>(
+    conn: &Connection,
     path: &Path,
     env: &dyn Environment,
     act: impl Fn() -> rusqlite::Result<T>,
@@ -66,8 +68,15 @@ pub(crate) fn patiently<T>(
         match within(step, &act) {
             Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
                 waited += STEP;
-                if !env.wait(path, waited) {
-                    return Err(e.into());
+                let (used, name) = (dash::used(path), || path.display().to_string());
+                match env.wait(path, waited) {
+                    // Such a program has it open for as long as it runs, most often.
+                    _ if used == Used::Shared && !dash::serves(conn) => {
+                        return Err(Error::OnDash(name()));
+                    }
+                    true => {}
+                    false if used == Used::Alone => return Err(Error::Alone(name())),
+                    false => return Err(e.into()),
                 }
             }
             done => return Ok(done?),
@@ -81,7 +90,7 @@ pub(crate) fn to_write<'c>(
     path: &Path,
     env: &dyn Environment,
 ) -> Result<Transaction<'c>> {
-    patiently(path, env, || Transaction::new_unchecked(conn, TransactionBehavior::Immediate))
+    patiently(conn, path, env, || Transaction::new_unchecked(conn, TransactionBehavior::Immediate))
 }
 
 /// Begins a transaction that reads, as patiently: from its first statement on nobody is in its way.
@@ -92,7 +101,7 @@ pub(crate) fn to_read<'c>(
 ) -> Result<Transaction<'c>> {
     let tx = conn.unchecked_transaction()?;
     let first = || tx.prepare_cached("PRAGMA main.schema_version")?.query_row([], |_| Ok(()));
-    patiently(path, env, first)?;
+    patiently(conn, path, env, first)?;
     Ok(tx)
 }
 
@@ -132,11 +141,11 @@ pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let ready = |opened: rusqlite::Result<Connection>| {
         let conn = opened.and_then(prepare)?;
-        patiently(path, env, || read(&conn))?;
+        patiently(&conn, path, env, || read(&conn))?;
         Ok(conn)
     };
-    if kept_on_dash(path) {
-        // In use there it can only be read with another file system. One that this process does
+    if dash::keeps(path) {
+        // Beside it others can only read. One that this process does
         // not know, or that refuses the database by now, says that it cannot open it.
         let opened = ready(Connection::open_with_flags_and_vfs(path, flags, c"dash"));
         let refused = matches!(&opened, Err(Error::Sqlite(e)) if matches!(
@@ -147,11 +156,4 @@ pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result
         }
     }
     ready(Connection::open_with_flags(path, flags)).map_err(|e| e.on(path))
-}
-
-/// Whether the registry of file system `dash` lies beside a database.
-fn kept_on_dash(path: &Path) -> bool {
-    let mut registry = path.as_os_str().to_owned();
-    registry.push("-dash");
-    Path::new(&registry).exists()
 }

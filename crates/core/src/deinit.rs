@@ -33,7 +33,7 @@ impl Replica {
             }
             let tx = to_write(&conn, path, env)?;
             let removed = remove(&tx)?;
-            patiently(path, env, || tx.execute_batch("COMMIT"))?;
+            patiently(&conn, path, env, || tx.execute_batch("COMMIT"))?;
             Ok(removed)
         };
         let removed = overwriting(&conn, clean).map_err(|e| e.on(path))?;

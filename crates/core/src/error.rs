@@ -1,5 +1,6 @@
 //! What can go wrong, on which object, and what to do about it.
 
+use crate::dash::{self, Used};
 use crate::describe::the_row;
 use rusqlite::ffi::SQLITE_READONLY_DBMOVED;
 use synqlite_view::policy::BadPolicy;
@@ -36,6 +37,12 @@ pub enum Error {
     /// Another program keeps the database locked.
     #[error("{0} is locked by another program")]
     Locked(String),
+    /// Another program has the database open by the file system `dash`, and this connection is none of it.
+    #[error("{0} is open in a program with vfs=dash, and beside that others only read it")]
+    OnDash(String),
+    /// A connection of the file system `dash` lets nobody else in.
+    #[error("{0} is open on a connection with dash=shadow-x, which lets in no other")]
+    Alone(String),
     /// No room on the disk.
     #[error(
         "the disk of {0}, or that of temporary files, is full; what was not finished is undone"
@@ -265,6 +272,12 @@ impl Error {
                  backup that was moved there needs an id of its own first: synqlite init {path} --new-site"
             ),
             Error::Locked(_) => "Try again when the other program has finished".into(),
+            Error::OnDash(_) => "Load libsynqlite_dash and open it with vfs=dash here too, or try again when no \
+                 program has it open so"
+                .into(),
+            Error::Alone(_) => "Close that connection, which may be one of this program, or open it without \
+                 dash=shadow-x"
+                .into(),
             Error::Unmerged => "Run the command again: it goes on with them".into(),
             Error::Io { .. } => {
                 "Look whether its disk has room and works, and whether the file, its folder and what SQLite \
@@ -368,7 +381,11 @@ impl Error {
         match error.sqlite_error_code() {
             Some(Code::NotADatabase) => Error::NotADatabase(name),
             Some(Code::DatabaseCorrupt) => Error::Malformed { path: name, why: error.to_string() },
-            Some(Code::ReadOnly) if code == SQLITE_READONLY_DBMOVED => Error::Moved(name),
+            Some(Code::ReadOnly) if code == SQLITE_READONLY_DBMOVED => match dash::used(path) {
+                Used::No => Error::Moved(name),
+                // Its commits exchange the file.
+                _ => Error::OnDash(name),
+            },
             Some(Code::ReadOnly | Code::PermissionDenied) => Error::ReadOnly(name),
             Some(Code::CannotOpen) if !path.exists() => Error::NoDatabase(name),
             Some(Code::CannotOpen) => Error::ReadOnly(name),

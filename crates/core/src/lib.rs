@@ -60,6 +60,7 @@ mod conflicts;
 mod connection;
 mod copy;
 mod count;
+mod dash;
 mod deinit;
 mod digest;
 mod ended;

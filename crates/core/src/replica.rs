@@ -2,6 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::connection::{connect, patiently, to_read};
+use crate::dash;
 use crate::env::Environment;
 use crate::fold::Folded;
 use crate::gaps::Wanted;
@@ -42,6 +43,16 @@ impl Replica {
     /// Opens a replica.
     pub fn open(path: &Path, env: Arc<dyn Environment>) -> Result<Replica> {
         open(path, env, true)
+    }
+
+    /// Opens the file once more if somebody may have opened it by the file system `dash` since: beside that this could
+    /// only read, and what it has open goes by another name after a commit.
+    pub fn follow_dash(&mut self) -> Result<()> {
+        if dash::knows(&self.path) && !dash::serves(&self.conn) {
+            self.conn = connect(&self.path, true, self.env.as_ref())?;
+            self.known = None;
+        }
+        Ok(())
     }
 
     /// This replica's site id.
@@ -131,7 +142,7 @@ impl Replica {
     pub fn data_version(&self) -> Result<i64> {
         let version =
             || self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |r| r.get(0));
-        patiently(&self.path, self.env.as_ref(), version).map_err(|e| e.on(&self.path))
+        patiently(&self.conn, &self.path, self.env.as_ref(), version).map_err(|e| e.on(&self.path))
     }
 
     /// How many rows the replicated tables show.
@@ -250,9 +261,9 @@ fn write<T>(
     taken: Taken,
     f: impl FnOnce(&mut Work<'_>) -> Result<T>,
 ) -> Result<(T, SiteId, Option<Known>)> {
-    patiently(path, env, || conn.execute_batch("BEGIN IMMEDIATE"))?;
+    patiently(conn, path, env, || conn.execute_batch("BEGIN IMMEDIATE"))?;
     let done = work(conn, path, env, taken, f).and_then(|done| {
-        patiently(path, env, || conn.execute_batch("COMMIT"))?;
+        patiently(conn, path, env, || conn.execute_batch("COMMIT"))?;
         Ok(done)
     });
     if done.is_err() && !conn.is_autocommit() {

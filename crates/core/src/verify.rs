@@ -76,6 +76,8 @@ impl Replica {
             Ok(()) => {}
             Err(
                 e @ (Error::Locked(_)
+                | Error::OnDash(_)
+                | Error::Alone(_)
                 | Error::ReadOnly(_)
                 | Error::Moved(_)
                 | Error::NoDatabase(_)

@@ -140,7 +140,7 @@ fn of_sqlite(e: &rusqlite::Error) -> Kind {
 fn of_engine(e: &EngineError) -> (Kind, Option<String>) {
     use EngineError as E;
     let kind = match e {
-        E::Locked(_) | E::Unmerged => Kind::Locked,
+        E::Locked(_) | E::OnDash(_) | E::Alone(_) | E::Unmerged => Kind::Locked,
         E::Malformed { .. } | E::Torn { .. } | E::Damaged(_) | E::InvalidDelta(_) => Kind::Damaged,
         E::Copied { .. } | E::Unrelated { .. } | E::SameSite(_) | E::LocalWins { .. } => {
             Kind::Conflict
@@ -158,6 +158,8 @@ fn of_engine(e: &EngineError) -> (Kind, Option<String>) {
         | E::DiskFull(path)
         | E::Io { path, .. }
         | E::Locked(path)
+        | E::OnDash(path)
+        | E::Alone(path)
         | E::NotAReplica(path)
         | E::Malformed { path, .. }
         | E::Torn { path, .. }

@@ -13,6 +13,8 @@ mod concurrency;
 mod conflicts;
 mod copies;
 mod counters;
+#[cfg(target_os = "linux")]
+mod dash;
 mod demo;
 #[cfg(unix)]
 mod distrust;

@@ -133,6 +133,8 @@ fn errors() -> Vec<Error> {
         Error::ReadOnly(db()),
         Error::Moved(db()),
         Error::Locked(db()),
+        Error::OnDash(db()),
+        Error::Alone(db()),
         Error::DiskFull(db()),
         Error::Io { path: db(), why: "disk I/O error (code 4874)".into() },
         Error::NotAReplica(db()),

@@ -236,6 +236,9 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
             }
             (self.waiter, self.without) = (Waiter::new(self.replica), None);
         }
+        if let Err(e) = self.replica.follow_dash() {
+            return Some(self.failed(SyncError::from(e).into(), None));
+        }
         let remote = match (self.reach)(self.replica) {
             Ok(remote) => remote,
             Err(e) => return Some(self.failed(e, None)),
