@@ -6,6 +6,8 @@
 
 mod file;
 
+pub(crate) use file::fill;
+
 use crate::connection::{plain, to_read, to_write};
 use crate::env::Environment;
 use crate::inbox;

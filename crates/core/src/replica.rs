@@ -230,7 +230,16 @@ impl Replica {
 
 /// Opens a replica. `own`: refuses a file that was copied from the one whose site id it bears.
 pub(crate) fn open(path: &Path, env: Arc<dyn Environment>, own: bool) -> Result<Replica> {
-    let conn = connect(path, true, env.as_ref())?;
+    with(connect(path, true, env.as_ref())?, path, env, own)
+}
+
+/// The same, of a file that is open.
+pub(crate) fn with(
+    conn: Connection,
+    path: &Path,
+    env: Arc<dyn Environment>,
+    own: bool,
+) -> Result<Replica> {
     let checked = (|| {
         check_format(&conn, path)?;
         let (site, database) = (meta::get(&conn, "site")?, meta::get(&conn, "database")?);

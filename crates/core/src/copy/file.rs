@@ -14,16 +14,26 @@ use std::ptr::null_mut;
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
 
-/// Copies the database into `to`. Calls `tell` with the bytes done and their total.
+/// Copies the database into a new file at `to`, as [`fill`] does.
+pub(crate) fn copy(conn: &Connection, to: &Path, tell: &dyn Fn(u64, u64)) -> Result<()> {
+    let mut out = File::create(to).map_err(|e| unwritten(&e, to))?;
+    fill(conn, &mut out, to, tell)
+}
+
+/// Copies the database into a file, which errors call `to`. Calls `tell` with the bytes done and their total.
 ///
 /// A read transaction must be open on `conn`, and its journal mode must not be WAL.
-pub(crate) fn copy(conn: &Connection, to: &Path, tell: &dyn Fn(u64, u64)) -> Result<()> {
+pub(crate) fn fill(
+    conn: &Connection,
+    out: &mut File,
+    to: &Path,
+    tell: &dyn Fn(u64, u64),
+) -> Result<()> {
     let number = |name: &str| -> Result<u64> {
         let number: i64 = conn.pragma_query_value(None, name, |row| row.get(0))?;
         Ok(number.unsigned_abs())
     };
     let (pages, size) = (number("page_count")?, number("page_size")?);
-    let mut out = File::create(to).map_err(|e| unwritten(&e, to))?;
     let mut piece = vec![0; PIECE];
     let mut done = 0;
     while done < pages * size {
