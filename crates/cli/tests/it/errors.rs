@@ -106,3 +106,24 @@ fn a_file_is_no_folder_and_no_patience_is_none() {
     }
     assert!(since.elapsed() < std::time::Duration::from_secs(30), "{:?}", since.elapsed());
 }
+
+/// A file may have no more than 64 KiB here, which is met as a full disk is.
+#[cfg(unix)]
+#[test]
+fn a_clone_that_finds_no_room_names_the_file_that_was_asked_for() {
+    let lab = Lab::new();
+    lab.sql("A", TODO);
+    lab.sql("A", "INSERT INTO note VALUES(hex(randomblob(100000)))");
+    lab.json(&["init", &lab.db("A")]);
+    lab.json(&["push", &lab.db("A"), &lab.folder()]);
+    for source in [lab.db("A"), lab.folder()] {
+        let script = "ulimit -f 128; trap '' XFSZ; exec \"$0\" clone \"$1\" \"$2\"";
+        let mut shell = std::process::Command::new("sh");
+        let args = ["-c", script, env!("CARGO_BIN_EXE_synqlite"), &source, &lab.db("new")];
+        let output = shell.args(args).output().expect("a shell");
+        let told = stderr(&output);
+        assert!(!output.status.success(), "{told}");
+        assert!(told.contains(&lab.db("new")) && !told.contains(".tmp-"), "{told}");
+        assert!(!lab.path("new.db").exists());
+    }
+}

@@ -47,6 +47,18 @@ impl Remote {
         refuse_existing(target)?;
         remove_leftovers(folder_of(target));
         let temp = Temp::beside(target)?;
+        let built = temp.path().to_owned();
+        let cloned = self.clone_by(temp, target, access, session);
+        cloned.map_err(|e| e.of_target(&built, target))
+    }
+
+    fn clone_by(
+        &self,
+        temp: Temp,
+        target: &Path,
+        access: &Access,
+        session: &Session,
+    ) -> Result<Cloned> {
         let mut copy = self.copy_into(temp.path(), session)?;
         access.add(&mut copy, "origin", &self.url())?;
         let theirs = copy.seen()?;

@@ -1,7 +1,7 @@
 //! Why a synchronization failed, and what to do about it.
 
 use super::{Outcome, Restored};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use synqlite_core::Merged;
 use synqlite_wire::BatchError;
 
@@ -87,6 +87,35 @@ impl SyncError {
             return self;
         }
         self.unsent(Outcome { restored, ..Outcome::default() })
+    }
+
+    /// The failure of work on the file `built`, which nobody has heard of, told of the file that it was to become.
+    pub(super) fn of_target(self, built: &Path, target: &Path) -> SyncError {
+        use synqlite_core::Error as Core;
+        use synqlite_objects::Error as Stored;
+        // Also what lies beside it, which has its name and more.
+        let name = built.display().to_string();
+        let is_built = |path: &str| path.starts_with(&name);
+        let shown = || target.display().to_string();
+        match self {
+            SyncError::Store(Stored::Io { doing, path, source })
+                if is_built(&path.display().to_string()) =>
+            {
+                Stored::Io { doing, path: target.to_owned(), source }.into()
+            }
+            SyncError::Store(Stored::Beside { path, source })
+                if is_built(&path.display().to_string()) =>
+            {
+                Stored::Beside { path: target.to_owned(), source }.into()
+            }
+            SyncError::Engine(Core::DiskFull(path)) if is_built(&path) => {
+                Core::DiskFull(shown()).into()
+            }
+            SyncError::Engine(Core::Io { path, why }) if is_built(&path) => {
+                Core::Io { path: shown(), why }.into()
+            }
+            e => e,
+        }
     }
 
     /// Whether the remote cannot be reached, or does not answer as it should.
