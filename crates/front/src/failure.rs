@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use synqlite_core::{Error as EngineError, rusqlite};
 use synqlite_remote::{Error as StoreError, SyncError};
@@ -246,8 +248,40 @@ impl From<StoreError> for Failure {
 impl From<&StoreError> for Failure {
     fn from(e: &StoreError) -> Failure {
         let (kind, object) = of_store(e);
-        Failure { object, ..Failure::told(kind, &e.to_string()) }
+        let flaw = if e.is_distrust() { authorities() } else { None };
+        let told = match (e, flaw) {
+            (StoreError::Unreachable { address, why }, Some(flaw)) => {
+                format!("cannot reach {address}: {why}. {flaw}")
+            }
+            _ => e.to_string(),
+        };
+        Failure { object, ..Failure::told(kind, &told) }
     }
+}
+
+/// More than any file of authorities has, in bytes.
+const LONGEST_FILE: u64 = 16 << 20;
+
+/// What is wrong with the file that `SSL_CERT_FILE` names, if it names one of no use.
+fn authorities() -> Option<String> {
+    // Elsewhere the system alone says whom it trusts.
+    if !cfg!(all(unix, not(target_vendor = "apple"))) {
+        return None;
+    }
+    let path = std::env::var_os("SSL_CERT_FILE")?;
+    let mut bytes = Vec::new();
+    let read = File::open(&path).and_then(|f| f.take(LONGEST_FILE).read_to_end(&mut bytes));
+    let mark = b"-----BEGIN CERTIFICATE-----";
+    let why = match read {
+        Err(e) => format!("cannot be read: {e}"),
+        Ok(_) if bytes.windows(mark.len()).any(|part| part == mark) => return None,
+        Ok(_) => "has no certificate".to_owned(),
+    };
+    let path = Path::new(&path).display();
+    Some(format!(
+        "SSL_CERT_FILE names `{path}`, which {why}. Name a PEM file with certificates of authorities \
+         there, or leave it unset: then those of the system count"
+    ))
 }
 
 impl From<rusqlite::Error> for Failure {

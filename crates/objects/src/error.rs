@@ -275,6 +275,12 @@ fn list(databases: &[DatabaseId]) -> String {
 }
 
 impl Error {
+    /// Whether this machine knows no authority that vouches for a store on the network.
+    pub fn is_distrust(&self) -> bool {
+        let signs = ["UnknownIssuer", "No CA certificates"];
+        matches!(self, Error::Unreachable { why, .. } if signs.iter().any(|sign| why.contains(sign)))
+    }
+
     /// For `map_err`: the object `name` stopped arriving, or what arrives does not open.
     pub fn read(name: &ObjectName) -> impl Fn(io::Error) -> Error {
         let name = *name;

@@ -36,8 +36,13 @@ fn sites_synchronize_over_tls_and_refuse_whom_they_do_not_trust() {
     lab.json(&["remote", "add", &lab.db("A"), "origin", &url]);
     lab.json(&["remote", "add", &lab.db("A"), "numbered", &url.replace("localhost", "127.0.0.1")]);
     let plain = url.replace("https:", "http:");
+    let (absent, useless) = (lab.path("absent.pem"), write("useless.pem", "no certificate"));
     for (remote, authorities, says) in [
         ("origin", &other, "name it in SSL_CERT_FILE"),
+        ("origin", &absent, "absent.pem`, which cannot be read: No such file"),
+        ("origin", &lab.path(""), "which cannot be read: Is a directory"),
+        ("origin", &useless, "SSL_CERT_FILE names `"),
+        ("origin", &useless, "useless.pem`, which has no certificate. Name a PEM file"),
         ("numbered", &trusted, "good for both"),
         (&plain, &trusted, "write https:// where"),
     ] {
