@@ -195,7 +195,7 @@ pub fn of_store(e: &StoreError) -> (Kind, Option<String>) {
         | E::TooLarge { address, .. }
         | E::NoDatabase { address }
         | E::NoBucket { address } => (Kind::Refused, Some(address.clone())),
-        E::BadSnapshot { name, .. } | E::Unsealable { name } => {
+        E::BadSnapshot { name, .. } | E::Unsealable { name, .. } => {
             (Kind::Damaged, Some(name.to_string()))
         }
         E::Io { path, .. } | E::Beside { path, .. } | E::NoKey { path, .. } => {

@@ -206,12 +206,15 @@ pub enum Error {
     },
     /// An object does not open with the right key.
     #[error(
-        "`{name}` was altered, or is another object under this name. \
-         Whoever keeps it is not to be trusted; a site that has its changes can push them elsewhere"
+        "`{name}`, which lies there as `{kept}`, does not open: it is cut short, altered, or another \
+         object under this name. Remove it from the remote if it stays so: a site that has its changes \
+         sends them again"
     )]
     Unsealable {
         /// The object asked for.
         name: ObjectName,
+        /// The name that the store has for it.
+        kept: ObjectName,
     },
     /// A key file cannot be read.
     #[error(
@@ -248,8 +251,11 @@ pub enum Error {
 
 /// Inside the error of a stream: what it reads was not sealed so.
 #[derive(Debug, thiserror::Error)]
-#[error("it was altered, cut short, or is another object under this name")]
-pub(crate) struct Altered;
+#[error("it is cut short, altered, or another object under this name")]
+pub(crate) struct Altered {
+    /// The name that the store has for it.
+    pub(crate) kept: ObjectName,
+}
 
 /// What to do about a store that cannot be reached, if why it cannot does not say that itself.
 fn way_out(why: &str) -> &'static str {
@@ -284,9 +290,9 @@ impl Error {
     /// For `map_err`: the object `name` stopped arriving, or what arrives does not open.
     pub fn read(name: &ObjectName) -> impl Fn(io::Error) -> Error {
         let name = *name;
-        move |source| match source.get_ref() {
-            Some(inner) if inner.is::<Altered>() => Error::Unsealable { name },
-            _ => Error::Read { name, source },
+        move |source| match source.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(Altered { kept }) => Error::Unsealable { name, kept: *kept },
+            None => Error::Read { name, source },
         }
     }
 

@@ -61,8 +61,8 @@ pub use snapshot::{
     put_snapshot, read_snapshot, write_snapshot,
 };
 pub use store::{
-    Ask, Changes, Cursor, Entry, Fingerprint, Found, KeyId, Mark, Put, Step, Store, find_database,
-    only_database,
+    Ask, Changes, Cursor, Entry, Fingerprint, Found, KeyId, Least, Mark, Put, Step, Store,
+    find_database, only_database,
 };
 pub use trail::{REACH, Trail, next as next_prefix};
 

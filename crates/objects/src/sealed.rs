@@ -9,7 +9,7 @@ use crate::error::{Altered, Error, Result};
 use crate::files::Temp;
 use crate::key::Key;
 use crate::name::{Kind, ObjectName};
-use crate::store::{Ask, Changes, Cursor, Entry, Found, KeyId, Mark, Put, Step, Store};
+use crate::store::{Ask, Changes, Cursor, Entry, Found, KeyId, Least, Mark, Put, Step, Store};
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use std::fs::File;
@@ -30,6 +30,8 @@ const NONCE: usize = 19;
 /// Bytes of content in each chunk but the last.
 const CHUNK: usize = 16 << 10;
 const TAG: usize = 16;
+/// Objects that are looked at to find out by which key a database is sealed.
+const LOOKED_AT: usize = 8;
 
 /// A store over another one, sealed with a key.
 pub struct Sealed {
@@ -116,28 +118,39 @@ impl Sealed {
         ObjectName { database, kind: name.kind, site, from, upto }
     }
 
-    /// Reads the head of the object `name`: what its chunks depend on.
+    /// Reads the head of the object `name`: what its chunks depend on. Where it lies tells that it
+    /// is sealed with this key, so a head that says something else is damaged.
     fn chunks(&self, name: &ObjectName, head: &[u8]) -> Result<Chunks> {
-        let known = head.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<2>());
-        let Some((version, rest)) = known else {
-            return Err(Error::NotSealed { address: self.address() });
-        };
-        let (Some((key_id, rest)), VERSION) =
-            (rest.split_first_chunk::<KEY_ID>(), u16::from_be_bytes(*version))
-        else {
-            return Err(Error::Unsealable { name: *name });
-        };
-        if *key_id != self.key_id {
-            return Err(Error::WrongKey { address: self.address() });
+        match self.nonce(head) {
+            Some(Ok(nonce)) => Ok(self.chunks_of(name, nonce)),
+            _ => Err(self.unsealable(name)),
         }
-        let nonce = *rest.first_chunk::<NONCE>().ok_or(Error::Unsealable { name: *name })?;
-        Ok(self.chunks_of(name, nonce))
+    }
+
+    /// The nonce in a head. `None` if that is cut short or of another version,
+    /// [`Error::NotSealed`] or [`Error::WrongKey`] if it shows that.
+    fn nonce(&self, head: &[u8]) -> Option<Result<[u8; NONCE]>> {
+        if head.iter().zip(MAGIC).any(|(byte, magic)| byte != magic) {
+            return Some(Err(Error::NotSealed { address: self.address() }));
+        }
+        let (version, rest) = head.get(MAGIC.len()..)?.split_first_chunk::<2>()?;
+        let (key_id, rest) = rest.split_first_chunk::<KEY_ID>()?;
+        let nonce = *rest.first_chunk::<NONCE>()?;
+        match u16::from_be_bytes(*version) {
+            VERSION if *key_id == self.key_id => Some(Ok(nonce)),
+            VERSION => Some(Err(Error::WrongKey { address: self.address() })),
+            _ => None,
+        }
+    }
+
+    fn unsealable(&self, name: &ObjectName) -> Error {
+        Error::Unsealable { name: *name, kept: self.hide(name) }
     }
 
     fn chunks_of(&self, name: &ObjectName, nonce: [u8; NONCE]) -> Chunks {
         let mut bound = self.head(nonce);
         bound.extend(name.to_string().bytes());
-        Chunks { cipher: self.cipher.clone(), bound, nonce, next: 0 }
+        Chunks { cipher: self.cipher.clone(), bound, kept: self.hide(name), nonce, next: 0 }
     }
 
     fn head(&self, nonce: [u8; NONCE]) -> Vec<u8> {
@@ -183,7 +196,7 @@ impl Sealed {
                 Some(opened) => plain.extend(opened),
                 // The beginning of a chunk says nothing.
                 None if !whole && !plain.is_empty() => break,
-                None => return Err(Error::Unsealable { name: *name }),
+                None => return Err(self.unsealable(name)),
             }
             chunks.next += 1;
         }
@@ -191,17 +204,22 @@ impl Sealed {
     }
 
     /// [`Error::WrongKey`] or [`Error::NotSealed`] if what is there under a database's hidden id
-    /// shows that.
+    /// shows that, and nothing there that it is ours: one object may be damaged.
     fn check_key(&self, hidden: DatabaseId) -> Result<()> {
         let ask = Ask { database: hidden, after: None, prefix: HEAD as u64, site: None };
-        if let Some(Found { entry, prefix }) = self.inner.changes(ask)?.found.first() {
+        let mut shown = Ok(());
+        for Found { entry, prefix } in self.inner.changes(ask)?.found.into_iter().take(LOOKED_AT) {
             let head = match prefix.as_slice() {
                 [] => self.inner.read_prefix(&entry.name, HEAD as u64)?,
-                head => head.to_vec(),
+                _ => prefix,
             };
-            self.chunks(&entry.name, &head)?;
+            match self.nonce(&head) {
+                Some(Ok(_)) => return Ok(()),
+                Some(Err(e)) => shown = shown.and(Err(e)),
+                None => {}
+            }
         }
-        Ok(())
+        shown
     }
 
     /// Errors of the inner store name what it keeps; ours name what is meant.
@@ -221,6 +239,8 @@ struct Chunks {
     cipher: Arc<XChaCha20Poly1305>,
     /// What all of them are bound to: the head, and the true name.
     bound: Vec<u8>,
+    /// The name that the store has for it.
+    kept: ObjectName,
     nonce: [u8; NONCE],
     next: u32,
 }
@@ -247,6 +267,14 @@ impl Chunks {
         let payload = Payload { msg: sealed, aad: &self.bound };
         self.cipher.decrypt(&self.nonce(last), payload).ok()
     }
+
+    /// What the beginning of a chunk holds if nobody altered it: the cipher adds a stream of bytes,
+    /// and zeros sealed are that stream.
+    fn unverified(&self, beginning: &[u8], last: bool) -> Option<Vec<u8>> {
+        let zeros = vec![0; beginning.len()];
+        let stream = self.cipher.encrypt(&self.nonce(last), zeros.as_slice()).ok()?;
+        Some(beginning.iter().zip(stream).map(|(byte, stream)| byte ^ stream).collect())
+    }
 }
 
 /// Reads what is sealed, chunk by chunk.
@@ -270,7 +298,8 @@ impl Read for Opened {
             self.inner.by_ref().take(missing).read_to_end(&mut self.ahead)?;
             let rest = self.ahead.split_off((CHUNK + TAG).min(self.ahead.len()));
             let opened = self.chunks.open(&self.ahead, rest.is_empty());
-            self.plain = io::Cursor::new(opened.ok_or_else(|| io::Error::other(Altered))?);
+            let altered = Altered { kept: self.chunks.kept };
+            self.plain = io::Cursor::new(opened.ok_or_else(|| io::Error::other(altered))?);
             self.chunks.next += 1;
             self.ended = rest.is_empty();
             self.ahead = rest;
@@ -278,10 +307,11 @@ impl Read for Opened {
     }
 }
 
-/// Length of what a sealed object of this length holds; 0 if there is none of this length.
+/// Length of what a sealed object of this length holds. One that is cut so short that it holds
+/// nothing is there all the same, and counts for one byte.
 fn plain_size(sealed: u64) -> u64 {
     let chunks = sealed.saturating_sub(HEAD as u64);
-    chunks.saturating_sub(chunks.div_ceil((CHUNK + TAG) as u64) * TAG as u64)
+    chunks.saturating_sub(chunks.div_ceil((CHUNK + TAG) as u64) * TAG as u64).max(1)
 }
 
 /// Enough of a sealed object to open so many bytes.
@@ -305,6 +335,25 @@ impl Store for Sealed {
         self.key_id
     }
 
+    fn kept_as(&self, name: &ObjectName) -> ObjectName {
+        self.inner.kept_as(&self.hide(name))
+    }
+
+    /// A keeper that wants to be believed can cut an object as well, so its word costs nothing.
+    fn is_cut(&self, name: &ObjectName, least: Least<'_>) -> Result<bool> {
+        let sealed = self.inner.read_prefix(&self.hide(name), sealed_prefix(1));
+        let sealed = sealed.map_err(|e| self.error(name, e))?;
+        let beginning = sealed.get(HEAD..).unwrap_or_default();
+        let chunks = match self.nonce(&sealed) {
+            None => return Ok(sealed.len() < HEAD),
+            Some(Ok(nonce)) if beginning.len() < CHUNK + TAG => self.chunks_of(name, nonce),
+            Some(_) => return Ok(false),
+        };
+        let size = plain_size(sealed.len() as u64);
+        let needs = |last| least(&chunks.unverified(beginning, last)?);
+        Ok([true, false].into_iter().filter_map(needs).any(|needed| needed > size))
+    }
+
     fn databases(&self) -> Result<Vec<DatabaseId>> {
         let hidden = self.inner.databases()?;
         hidden.iter().try_for_each(|hidden| self.check_key(*hidden))?;
@@ -317,7 +366,6 @@ impl Store for Sealed {
         let hidden = self.inner.list(self.hidden_database(database), kind)?;
         let open = |e: Entry| Entry { name: self.unhide(&e.name), size: plain_size(e.size) };
         let mut entries: Vec<_> = hidden.into_iter().map(open).collect();
-        entries.retain(|entry| entry.size > 0);
         entries.sort();
         Ok(entries)
     }
@@ -345,7 +393,6 @@ impl Store for Sealed {
             Found { entry: Entry { name, size: plain_size(entry.size) }, prefix: plain }
         };
         let mut found: Vec<_> = changes.found.into_iter().map(open).collect();
-        found.retain(|found| found.entry.size > 0);
         if changes.cursor.is_none() {
             found.sort();
         }

@@ -88,6 +88,9 @@ pub enum Mark {
 /// Told how much of a file has been put: bytes done, and their total.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64);
 
+/// Says of the first bytes of an object how many it has to have, unless they say something else.
+pub type Least<'a> = &'a dyn Fn(&[u8]) -> Option<u64>;
+
 /// What tells a key from others, and says nothing of it.
 pub type KeyId = [u8; 8];
 
@@ -102,6 +105,18 @@ pub trait Store: Send + Sync {
     /// Which key seals the objects; zeros if they are in the open.
     fn key_id(&self) -> KeyId {
         KeyId::default()
+    }
+
+    /// The name under which the store keeps an object, where people find it.
+    fn kept_as(&self, name: &ObjectName) -> ObjectName {
+        *name
+    }
+
+    /// Whether an object that does not open may not have arrived in full. `least` says of its first
+    /// bytes, for which nothing vouches, how many it has to have.
+    fn is_cut(&self, name: &ObjectName, least: Least<'_>) -> Result<bool> {
+        let _ = (name, least);
+        Ok(false)
     }
 
     /// Databases of which the store holds at least one object, in order.

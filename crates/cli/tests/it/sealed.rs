@@ -3,7 +3,9 @@
 #[cfg(unix)]
 use crate::network::Hub;
 use crate::support::{Lab, TODO, files, objects, stderr, synqlite};
+use serde_json::json;
 use std::fs;
+use std::path::PathBuf;
 
 /// A and B around a place, with a key; A has pushed, B is its clone.
 fn two(lab: &Lab, url: &str) -> String {
@@ -135,14 +137,87 @@ fn what_a_hub_swaps_renames_or_replays_is_noticed() {
     // An old batch under the name of a new one, and the new one under that of the old.
     hub.replace("todo", &batches[0], &bytes[2]);
     hub.replace("todo", &batches[2], &bytes[0]);
-    let told = lab.refused(&["pull", &lab.db("B")]);
+    let (pulled, told) = lab.json_and_stderr(&["pull", &lab.db("B")]);
+    for name in [&batches[0], &batches[2]] {
+        assert!(told.contains("set aside") && told.contains(name), "{name}: {told}");
+    }
     assert!(told.contains("altered, or is another object"), "{told}");
+    assert_eq!(pulled["set_aside"].as_array().map(Vec::len), Some(2), "{pulled}");
     assert_eq!(lab.digest("B"), before);
     // As they were, in another order: nothing is wrong with that.
     hub.replace("todo", &batches[2], &bytes[2]);
     hub.replace("todo", &batches[0], &bytes[0]);
     lab.json(&["pull", &lab.db("B")]);
     lab.assert_equal(&["A", "B"]);
+}
+
+/// The only batch of the folder, and its name there.
+fn batch(lab: &Lab) -> (PathBuf, String) {
+    let file = objects(lab, ".batch").remove(0);
+    let name = file.strip_prefix(lab.path("folder")).unwrap().display().to_string();
+    (file, name.replace('\\', "/"))
+}
+
+/// Damages the only batch of a sealed folder, and tries whether everybody goes on without it: C sends what it
+/// wrote and whoever holds what was damaged sends it anew.
+fn assert_goes_on(lab: &Lab, told: &str, damage: impl Fn(&mut Vec<u8>)) {
+    let (file, name) = batch(lab);
+    let mut bytes = fs::read(&file).unwrap();
+    damage(&mut bytes);
+    fs::write(&file, &bytes).unwrap();
+    lab.sql("C", "INSERT INTO note VALUES('written meanwhile')");
+    for verb in ["pull", "sync"] {
+        let (_, said) = lab.json_and_stderr(&[verb, &lab.db("C")]);
+        assert!(said.contains(told) && said.contains(&name), "{said}");
+    }
+    for site in ["B", "A", "B", "C"] {
+        lab.json(&["sync", &lab.db(site)]);
+    }
+    lab.assert_equal(&["A", "B", "C"]);
+    assert_eq!(lab.rows("A", "SELECT count(*) FROM note"), ["3"]);
+    // Nothing is overwritten: a folder may still get the rest.
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+}
+
+/// A, B and C around a sealed folder, in which is a batch of A that the others lack.
+fn three() -> Lab {
+    let lab = Lab::new();
+    let key = two(&lab, &lab.folder());
+    lab.json(&["clone", &lab.folder(), &lab.db("C"), "--key-file", &key]);
+    note(&lab, "A", "half copied");
+    lab
+}
+
+#[test]
+fn a_half_copied_batch_of_a_sealed_folder_waits_and_is_sent_again() {
+    for left in [5, 40, 100, usize::MAX] {
+        assert_goes_on(&three(), "it is not there in full yet", |bytes| {
+            bytes.truncate(left.min(bytes.len() - 1));
+        });
+    }
+}
+
+#[test]
+fn the_rest_of_a_half_copied_batch_is_merged_when_it_comes() {
+    let lab = three();
+    let (file, _) = batch(&lab);
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(lab.json(&["pull", &lab.db("B")])["waiting"].as_array().map(Vec::len), Some(1));
+    fs::write(&file, &whole).unwrap();
+    let pulled = lab.json(&["pull", &lab.db("B")]);
+    assert_eq!((&pulled["merged"]["inserted"], &pulled["waiting"]), (&json!(1), &json!([])));
+    lab.assert_equal(&["A", "B"]);
+}
+
+#[test]
+fn an_altered_batch_of_a_sealed_folder_is_set_aside_and_sent_again() {
+    for at in [0, 12, 20, 60, usize::MAX] {
+        assert_goes_on(&three(), "it was altered, or is another object", |bytes| {
+            let at = at.min(bytes.len() - 1);
+            bytes[at] ^= 1;
+        });
+    }
 }
 
 #[test]
@@ -156,7 +231,7 @@ fn a_damaged_snapshot_is_damaged_also_if_it_is_sealed() {
         fs::write(&snapshot, &bytes).unwrap();
         let output = synqlite(&["clone", &lab.folder(), &lab.db("C"), "--key-file", &key]);
         assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
-        assert!(stderr(&output).contains("altered, or is another object"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("altered, or another object"), "{}", stderr(&output));
         assert!(!lab.path("C.db").exists());
         bytes[at] ^= 1;
     }

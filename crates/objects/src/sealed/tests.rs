@@ -30,12 +30,14 @@ impl Lab {
         (name, self.dir.path().join(self.store.hide(&name).to_string()))
     }
 
-    /// It is refused however it is read, and the name is told.
+    /// It is refused however it is read, and both its names are told.
     fn assert_refused(&self, name: &ObjectName) {
         let whole = self.store.read(name).unwrap_err().to_string();
         let prefix = self.store.read_prefix(name, 1).unwrap_err().to_string();
+        let kept = self.store.hide(name).to_string();
         for told in [whole, prefix] {
             assert!(told.contains(&name.to_string()) && told.contains("altered"), "{told}");
+            assert!(told.contains(&kept), "{told}");
         }
     }
 }
@@ -145,6 +147,56 @@ fn a_wrong_key_and_none_are_told_apart() {
     let sealed = Sealed::new(Arc::new(plain), &Key::new([1; 32]));
     assert!(matches!(sealed.databases(), Err(Error::NotSealed { .. })));
     assert!(matches!(sealed.changes(ask), Err(Error::NotSealed { .. })));
+}
+
+#[test]
+fn an_object_that_is_cut_short_is_told_from_one_that_was_altered() {
+    let lab = lab();
+    // Content that says after a mark how long it is.
+    const MARK: &[u8] = b"content ";
+    let least = |beginning: &[u8]| match beginning.strip_prefix(MARK) {
+        Some(rest) => Some(rest.first_chunk().map_or(10, |n| u16::from_be_bytes(*n).into())),
+        None => MARK.starts_with(beginning).then_some(10),
+    };
+    for length in [40_u16, 20_000] {
+        let mut bytes = [MARK, &length.to_be_bytes()].concat();
+        bytes.resize(length.into(), 7);
+        let (name, file) = lab.put(length.into(), &bytes);
+        let whole = fs::read(&file).unwrap();
+        let is_cut = || lab.store.is_cut(&name, &least).unwrap();
+        for left in [1, HEAD - 1, HEAD, HEAD + 1, HEAD + 30, HEAD + TAG + 39] {
+            fs::write(&file, &whole[..left]).unwrap();
+            assert!(is_cut(), "{left} of {}", whole.len());
+            let entries = lab.store.list(DATABASE, Kind::Batch).unwrap();
+            assert!(entries.iter().any(|e| e.name == name && e.size < u64::from(length)));
+        }
+        for at in [0, 9, HEAD - 1, HEAD + 5] {
+            let mut altered = whole.clone();
+            altered[at] ^= 1;
+            fs::write(&file, altered).unwrap();
+            assert!(!is_cut(), "byte {at} of {}", whole.len());
+            lab.assert_refused(&name);
+        }
+        fs::write(&file, &whole).unwrap();
+    }
+}
+
+#[test]
+fn one_damaged_object_does_not_say_that_the_store_has_another_key_or_none() {
+    let lab = lab();
+    let files = [lab.put(0, b"one"), lab.put(1, b"two")].map(|(_, file)| file);
+    for file in &files {
+        let whole = fs::read(file).unwrap();
+        for at in [0, 12] {
+            let mut altered = whole.clone();
+            altered[at] ^= 1;
+            fs::write(file, altered).unwrap();
+            assert_eq!(lab.store.databases().unwrap(), [DATABASE]);
+        }
+        fs::write(file, &whole[..5]).unwrap();
+        assert_eq!(lab.store.databases().unwrap(), [DATABASE]);
+        fs::write(file, whole).unwrap();
+    }
 }
 
 proptest! {

@@ -65,7 +65,7 @@ pub enum SyncError {
     Blocked {
         /// The store.
         address: String,
-        /// The object that was to be put.
+        /// The object that was to be put, as the store calls it.
         name: String,
     },
 }

@@ -42,7 +42,7 @@ pub(super) fn merge(
         {
             continue;
         }
-        (outcome.waiting, outcome.aside) = heads.waiting(&plan, mine.site());
+        (outcome.waiting, outcome.aside) = heads.waiting(&plan, mine.site(), store);
         match try_plan(mine, store, heads, &plan, session, &mut outcome) {
             Ok(()) => return Ok(Some(outcome)),
             Err(Fault::Forked) => return Ok(None),
@@ -381,20 +381,25 @@ fn of_snapshot(i: usize, e: SyncError) -> Fault {
 }
 
 /// What is wrong with the bytes of a batch, if anything is.
-pub(super) fn read_through(batch: &Batch, store: &dyn Store) -> Result<Option<BatchError>> {
-    let source = match store.open(&batch.name) {
-        Ok(source) => source,
+pub(super) fn read_through(batch: &Batch, store: &dyn Store) -> Result<Option<Flaw>> {
+    match verified(batch, store) {
+        Ok(verified) => Ok(verified.err().map(Flaw::of)),
         // It went meanwhile, which the next look tells.
-        Err(synqlite_objects::Error::NotFound { .. }) => return Ok(None),
-        Err(e) => return Err(e.into()),
-    };
-    let (mut source, mut bytes) = (source.take(batch.header.size + 1), vec![0; CHUNK]);
-    let mut verifier = Verifier::new(&batch.header);
+        Err(synqlite_objects::Error::NotFound { .. }) => Ok(None),
+        Err(synqlite_objects::Error::Unsealable { .. }) => Ok(Some(Flaw::sealed())),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Reads all of a batch: whether its bytes are as they were written.
+fn verified(batch: &Batch, store: &dyn Store) -> synqlite_objects::Result<Result<(), BatchError>> {
+    let mut source = store.open(&batch.name)?.take(batch.header.size + 1);
+    let (mut verifier, mut bytes) = (Verifier::new(&batch.header), vec![0; CHUNK]);
     loop {
         let n = source.read(&mut bytes).map_err(synqlite_objects::Error::read(&batch.name))?;
         match bytes.get(..n) {
             Some(read) if n > 0 => verifier.pass(read),
-            _ => return Ok(verifier.end().err()),
+            _ => return Ok(verifier.end()),
         }
     }
 }
@@ -408,6 +413,10 @@ fn read_batch(
 ) -> Result<(), Fault> {
     let Batch { name, header, prefix, .. } = batch;
     let (at, bad) = (spool.len(), |why| Fault::Bad(*name, Box::new(Flaw::of(why))));
+    let unread = |e| match e {
+        synqlite_objects::Error::Unsealable { .. } => Fault::Bad(*name, Box::new(Flaw::sealed())),
+        e => Fault::from(e),
+    };
     let mut verifier = Verifier::new(header);
     verifier.pass(prefix);
     spool.append(prefix)?;
@@ -416,12 +425,14 @@ fn read_batch(
     let left = (header.size + 1).saturating_sub(prefix.len() as u64);
     if prefix.is_empty() || left > 1 {
         let source = match prefix.len() as u64 {
-            0 => store.open(name)?,
-            from => store.open_from(name, from)?,
+            0 => store.open(name),
+            from => store.open_from(name, from),
         };
+        let source = source.map_err(unread)?;
         let (mut source, mut bytes) = (source.take(left), vec![0; CHUNK.min(left as usize)]);
         loop {
-            let n = source.read(&mut bytes).map_err(synqlite_objects::Error::read(name))?;
+            let n = source.read(&mut bytes).map_err(synqlite_objects::Error::read(name));
+            let n = n.map_err(unread)?;
             let Some(read) = bytes.get(..n).filter(|read| !read.is_empty()) else { break };
             verifier.pass(read);
             spool.append(read)?;

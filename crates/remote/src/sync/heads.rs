@@ -150,8 +150,17 @@ impl Flaw {
         Flaw::Bad(table.to_owned(), why.to_string(), hint)
     }
 
+    /// Of a sealed object that does not open.
+    pub fn sealed() -> Flaw {
+        let why = "it does not open: it was altered, or is another object under this name";
+        Flaw::Bad(String::new(), why.to_owned(), REMOVE.into())
+    }
+
     /// Of a snapshot.
     pub fn snapshot(why: &SyncError) -> Flaw {
+        if matches!(why, SyncError::Store(synqlite_objects::Error::Unsealable { .. })) {
+            return Flaw::sealed();
+        }
         Flaw::Bad(String::new(), why.to_string(), REMOVE.into())
     }
 }
@@ -476,25 +485,36 @@ impl Heads {
 
     /// What cannot be merged yet, and what not at all, unless nothing of it is lacking. Of `own` nothing is
     /// needed.
-    pub fn waiting(&self, plan: &Plan, own: SiteId) -> (Vec<Waiting>, Vec<Aside>) {
+    pub fn waiting(
+        &self,
+        plan: &Plan,
+        own: SiteId,
+        store: &dyn Store,
+    ) -> (Vec<Waiting>, Vec<Aside>) {
         let (mut waiting, mut aside) = (Vec::new(), Vec::new());
+        // What is at fault must be found by whoever looks into the store.
+        let there = |name: &ObjectName| match store.kept_as(name) {
+            kept if kept == *name => String::new(),
+            kept => format!(" (it lies there as `{kept}`)"),
+        };
         let lacking = |f: &&Flawed| f.name.site != own && !self.made_up(f, &plan.reached);
         for Flawed { name, why, .. } in self.flawed.iter().filter(lacking) {
             match why {
                 Flaw::HalfWritten => {
-                    let why = "it is not there in full yet";
+                    let why = format!("it is not there in full yet{}", there(name));
                     waiting.push(Waiting { name: name.to_string(), why });
                 }
                 Flaw::Bad(table, why, hint) => {
+                    let why = format!("{why}{}", there(name));
                     let (name, site, table) =
                         (name.to_string(), name.site.to_string(), table.clone());
-                    let (why, hint) = (why.clone(), hint.clone());
+                    let hint = hint.clone();
                     aside.push(Aside { name, site, table, why, hint }.plain());
                 }
             }
         }
-        let why = "it builds on a batch that is missing";
-        waiting.extend(plan.waiting.iter().map(|n| Waiting { name: n.to_string(), why }));
+        let why = || "it builds on a batch that is missing".to_owned();
+        waiting.extend(plan.waiting.iter().map(|n| Waiting { name: n.to_string(), why: why() }));
         (waiting, aside)
     }
 }
@@ -511,6 +531,15 @@ fn resolved(header: SnapshotHeader, resolve: Resolve<'_>) -> Result<SnapshotHead
     Ok(SnapshotHeader { vector: resolve(&header.vector)?, ..header })
 }
 
+/// How long a batch has to be that begins so.
+fn least(beginning: &[u8]) -> Option<u64> {
+    match batch::decode_header(beginning) {
+        Ok(header) => Some(header.size),
+        Err(BatchError::Truncated { need, .. }) => Some(need),
+        Err(_) => None,
+    }
+}
+
 /// The header of a batch of `size` bytes, whose first bytes may be known.
 fn header(
     store: &dyn Store,
@@ -525,6 +554,10 @@ fn header(
             prefix = match store.read_prefix(name, want) {
                 Ok(prefix) => prefix,
                 Err(synqlite_objects::Error::NotFound { .. }) => return Ok(Err(Flaw::HalfWritten)),
+                Err(synqlite_objects::Error::Unsealable { .. }) => {
+                    let cut = store.is_cut(name, &least)?;
+                    return Ok(Err(if cut { Flaw::HalfWritten } else { Flaw::sealed() }));
+                }
                 Err(e) => return Err(e.into()),
             };
         }

@@ -134,7 +134,7 @@ pub struct Waiting {
     /// Its name.
     pub name: String,
     /// Why.
-    pub why: &'static str,
+    pub why: String,
 }
 
 impl Traffic {

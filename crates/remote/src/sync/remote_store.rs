@@ -300,7 +300,7 @@ fn send(
                 let times = refused.filter(|(name, _)| *name == put.name).map_or(1, |(_, n)| n + 1);
                 races += 1;
                 if times == ATTEMPTS || races == RACES {
-                    let (address, name) = (store.address(), put.name.to_string());
+                    let (address, name) = (store.address(), store.kept_as(&put.name).to_string());
                     return Err(SyncError::Blocked { address, name });
                 }
                 refused = Some((put.name, times));
@@ -424,7 +424,7 @@ fn look_into_one(mine: &Replica, store: &dyn Store, heads: &mut Heads, now: i64)
     let Some(batch) = nth.and_then(|nth| held.get(nth)) else { return Ok(()) };
     let name = batch.name;
     if let Some(why) = read_through(batch, store)? {
-        heads.set_aside(&name, Flaw::of(why));
+        heads.set_aside(&name, why);
     }
     Ok(())
 }
