@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The log-structured store refused or failed.
     #[error(transparent)]
-    Lsm(#[from] synqlite_lsm::Error),
+    Lsm(synqlite_lsm::Error),
     /// Object storage refused or does not answer.
     #[error(transparent)]
     Storage(#[from] synqlite_objects::Error),
@@ -109,7 +109,21 @@ pub enum Error {
     },
 }
 
+impl From<synqlite_lsm::Error> for Error {
+    fn from(e: synqlite_lsm::Error) -> Error {
+        if e.is_full() { Error::Full } else { Error::Lsm(e) }
+    }
+}
+
 impl Error {
+    /// The same for one more who waits.
+    pub(crate) fn again(&self) -> Error {
+        match self {
+            Error::Full => Error::Full,
+            e => Error::away(e.to_string()),
+        }
+    }
+
     /// Attaches operation and path to an I/O error.
     pub(crate) fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();

@@ -91,7 +91,8 @@ pub(crate) struct Inner {
     pub(crate) compacting: Mutex<()>,
     pub(crate) closed: AtomicBool,
     pub(crate) halted: AtomicBool,
-    pub(crate) why: Mutex<String>,
+    /// The failure after which writing stopped, and whether it was for want of room.
+    pub(crate) why: Mutex<(String, bool)>,
     pub(crate) lagging: AtomicBool,
     /// Compactions do not give back space as fast as writers make it obsolete: a slowed writer
     /// pauses this many times as long, if not 0.
@@ -112,15 +113,18 @@ impl Inner {
     }
 
     pub(crate) fn unhalted(&self) -> Result<()> {
-        let halted = self.halted.load(Ordering::Acquire);
-        if halted { Err(Error::Halted { why: lock(&self.why).clone() }) } else { Ok(()) }
+        if !self.halted.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (why, full) = lock(&self.why).clone();
+        Err(Error::Halted { why, full })
     }
 
     /// Stops writing for good: after this failure memory and disk may disagree.
     pub(crate) fn halt(&self, error: &Error) {
         let mut why = lock(&self.why);
         if !self.halted.swap(true, Ordering::AcqRel) {
-            *why = error.to_string();
+            *why = (error.to_string(), error.is_full());
         }
         drop(why);
         self.room.notify_all();

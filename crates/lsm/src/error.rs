@@ -85,6 +85,8 @@ pub enum Error {
     Halted {
         /// The first failure.
         why: String,
+        /// Whether that was [for want of room](Error::is_full).
+        full: bool,
     },
     /// Deletions newer than the asked sequence have been compacted away.
     #[error(
@@ -110,6 +112,20 @@ impl Error {
     /// Damage at `offset` of `path`.
     pub(crate) fn corrupt(path: &Path, offset: u64, what: impl Into<String>) -> Error {
         Error::Corruption { path: path.to_owned(), offset, what: what.into() }
+    }
+
+    /// Whether the device had no room: a store that is opened again once there is some holds all
+    /// that was acknowledged. Not said of a force that failed, after which nobody knows what the
+    /// device has.
+    pub fn is_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Error::Io { op, source, .. } => {
+                *op != "sync" && matches!(source.kind(), StorageFull | QuotaExceeded)
+            }
+            Error::Halted { full, .. } => *full,
+            _ => false,
+        }
     }
 
     /// The file that could not be read.

@@ -330,6 +330,7 @@ fn a_full_or_read_only_disk_is_named_and_loses_nothing() {
             assert!(written < 10_000, "the disk takes nothing");
         };
         assert!(refused(&error) || matches!(error, Error::Halted { .. }), "{error}");
+        assert_eq!(error.is_full(), kind == ErrorKind::StorageFull, "{error}");
         assert_eq!(db.get("key").unwrap(), Some(b"value".to_vec()), "reading goes on");
         drop(db);
         if let Err(e) = open(&sim, 1).and_then(|db| db.put("key", "other")) {

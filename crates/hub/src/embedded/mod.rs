@@ -22,12 +22,13 @@ use bytes::Bytes;
 use files::Files;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use synqlite_lsm::{Batch, Db, Options};
+use synqlite_lsm::disk::Disk;
+use synqlite_lsm::{Batch, Db, Options, Real};
 use synqlite_objects::{ObjectName, Storage};
 use synqlite_wire::{DatabaseId, Id};
 use tokio::sync::oneshot;
@@ -66,6 +67,8 @@ pub struct Setup {
     pub lease: Duration,
     /// In a bucket: at least so many bytes are logged before a checkpoint makes them needless.
     pub checkpoint: u64,
+    /// Where the log-structured store has its files.
+    pub disk: fn() -> Arc<dyn Disk>,
 }
 
 impl Default for Setup {
@@ -78,6 +81,7 @@ impl Default for Setup {
             sites: 10_000,
             lease: Duration::from_secs(15),
             checkpoint: 64 << 20,
+            disk: || Arc::new(Real),
         }
     }
 }
@@ -93,11 +97,14 @@ struct Counters {
 
 /// What readers and the writer share.
 struct Shared {
-    db: Db,
+    /// The writer puts another one in its place where one stopped for want of room.
+    db: RwLock<Db>,
     dir: PathBuf,
     files: Files,
     setup: Setup,
     durable: AtomicU64,
+    /// Whether all that the store holds is shown: not so after it was opened again.
+    shown: AtomicBool,
     totals: Mutex<Totals>,
     counters: Counters,
     waiters: Arc<Waiters>,
@@ -118,7 +125,7 @@ impl Embedded {
         if setup.create {
             make_folders(dir)?;
         }
-        let db = Db::open(dir.join(STORE), options(setup, setup.create));
+        let db = Db::open_on((setup.disk)(), dir.join(STORE), options(setup, setup.create));
         let db = db.map_err(|e| not_opened(e, &dir.display()))?;
         let epoch = enter(&db, dir)?;
         // What an earlier process wrote may not be on the device yet, and is shown from now on.
@@ -157,11 +164,12 @@ impl Embedded {
         let hold = journal.as_ref().map(Journal::hold);
         let shared = Arc::new(Shared {
             totals: Mutex::default(),
-            db,
+            db: RwLock::new(db),
             dir: dir.to_owned(),
             files,
             setup,
             durable: AtomicU64::new(0),
+            shown: AtomicBool::new(true),
             counters: Counters::default(),
             waiters,
         });
@@ -278,22 +286,58 @@ impl Shared {
         self.durable.load(Ordering::Acquire)
     }
 
+    fn db(&self) -> Db {
+        self.db.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The newest sequence in the store.
+    fn newest(&self) -> Result<u64> {
+        let found = self.db().get(layout::SEQUENCE_KEY)?;
+        let [sequence] = found.as_deref().map(layout::numbers).transpose()?.unwrap_or_default();
+        Ok(sequence)
+    }
+
     /// Sums up what is durable, and shows it; the newest sequence.
     fn look(&self) -> Result<u64> {
-        let found = self.db.get(layout::SEQUENCE_KEY)?;
-        let [sequence] = found.as_deref().map(layout::numbers).transpose()?.unwrap_or_default();
-        *lock(&self.totals) = sum(&self.db)?;
+        let sequence = self.newest()?;
+        *lock(&self.totals) = sum(&self.db())?;
         self.durable.store(sequence, Ordering::Release);
         Ok(sequence)
+    }
+
+    /// Opens the store again, whose disk was full. Whoever reads meanwhile waits.
+    fn reopen(&self) -> Result<()> {
+        let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
+        // It says once more why it stopped.
+        let _ = db.close();
+        *db = Db::open_on((self.setup.disk)(), self.dir.join(STORE), options(self.setup, false))?;
+        Ok(())
+    }
+
+    /// Shows what a store that was opened again holds, once it is in files that were forced: of what
+    /// nobody was told it may hold some that is not on the device.
+    fn secure(&self) -> Result<()> {
+        if self.newest()? < self.durable() {
+            let (what, why) = (self.dir.display().to_string(), "what was put last is missing");
+            return Err(Error::Damaged { what, why });
+        }
+        let db = self.db();
+        db.flush()?;
+        db.sync()?;
+        self.look().map(drop)
     }
 
     fn free_space(&self) -> u64 {
         crate::disk_space::free(&self.dir)
     }
 
+    fn shown(&self) -> bool {
+        self.shown.load(Ordering::Acquire)
+    }
+
     /// A batch without changes is refused when any other is.
     fn usable(&self) -> Result<()> {
-        Ok(self.db.write(&Batch::new()).map(drop)?)
+        Ok(self.db().write(&Batch::new()).map(drop)?)
     }
 
     /// Places the bytes of a large object.
@@ -305,7 +349,7 @@ impl Shared {
     }
 
     fn usage(&self, token: TokenId) -> Result<u64> {
-        let found = self.db.get(layout::usage(token))?;
+        let found = self.db().get(layout::usage(token))?;
         Ok(found.as_deref().map(layout::numbers::<1>).transpose()?.map_or(0, |[n]| n))
     }
 
@@ -318,7 +362,7 @@ impl Shared {
 
     fn list(&self, place: &Place, wanted: Wanted) -> Result<Page> {
         let mut page = Page::new(wanted);
-        let mut scan = self.db.scan(self.range(place, wanted.after))?;
+        let mut scan = self.db().scan(self.range(place, wanted.after))?;
         let mut looked = 0;
         while scan.advance()? {
             if page.is_full() || looked > LONGEST_LOOK {
@@ -334,7 +378,7 @@ impl Shared {
                     continue;
                 }
                 _ if wanted.prefix == 0 => Vec::new(),
-                Rank::Value => self.db.get(layout::value(sequence))?.unwrap_or_default(),
+                Rank::Value => self.db().get(layout::value(sequence))?.unwrap_or_default(),
                 Rank::File(id) => self.files.prefix(id, page.prefix_of(record.size))?,
             };
             looked += prefix.len();
@@ -344,19 +388,19 @@ impl Shared {
     }
 
     fn latest(&self, place: &Place) -> Result<u64> {
-        let mut scan = self.db.scan_back(self.range(place, 0))?;
+        let mut scan = self.db().scan_back(self.range(place, 0))?;
         if scan.advance()? { layout::sequence_of(scan.key()) } else { Ok(0) }
     }
 
     fn sequence(&self, place: &Place, name: &ObjectName) -> Result<Option<u64>> {
-        let found = self.db.get(layout::name(place, name))?;
+        let found = self.db().get(layout::name(place, name))?;
         let found = found.as_deref().map(layout::numbers::<1>).transpose()?;
         Ok(found.map(|[n]| n).filter(|n| *n <= self.durable()))
     }
 
     fn read(&self, place: &Place, name: &ObjectName, part: Part) -> Result<Option<Reading>> {
         let Some(sequence) = self.sequence(place, name)? else { return Ok(None) };
-        let Some(value) = self.db.get(layout::object(place, sequence))? else { return Ok(None) };
+        let Some(value) = self.db().get(layout::object(place, sequence))? else { return Ok(None) };
         let record = Record::decode(&value)?;
         let size = record.size;
         let Some(range) = part.of(size) else {
@@ -375,7 +419,7 @@ impl Shared {
                 let start = value.len() - content.len();
                 cut(Bytes::from(value), start)?
             }
-            Rank::Value => match self.db.get(layout::value(sequence))? {
+            Rank::Value => match self.db().get(layout::value(sequence))? {
                 Some(content) => cut(Bytes::from(content), 0)?,
                 None => return Ok(None),
             },
@@ -392,7 +436,7 @@ impl Shared {
         let mut out = Vec::new();
         let mut from = layout::names(place, None);
         loop {
-            let mut scan = self.db.scan(from..)?;
+            let mut scan = self.db().scan(from..)?;
             if !scan.advance()? || !scan.key().starts_with(&layout::names(place, None)) {
                 return Ok(out);
             }
@@ -408,7 +452,7 @@ impl Shared {
 
     fn sites(&self, place: &Place) -> Result<Vec<SiteInfo>> {
         let mut out = Vec::new();
-        let mut scan = self.db.scan_prefix(layout::sites(place))?;
+        let mut scan = self.db().scan_prefix(layout::sites(place))?;
         while scan.advance()? {
             let site = layout::id(layout::split(scan.key())?.1)?;
             let [upto, seen] = layout::numbers(scan.value())?;
@@ -420,7 +464,7 @@ impl Shared {
     /// With what each site lacks.
     fn behind(&self, place: &Place, sites: Vec<SiteInfo>) -> Result<Vec<(SiteInfo, u64)>> {
         let Some(least) = sites.iter().map(|site| site.upto).min() else { return Ok(Vec::new()) };
-        let (mut newest, mut scan) = (Vec::new(), self.db.scan_back(self.range(place, least))?);
+        let (mut newest, mut scan) = (Vec::new(), self.db().scan_back(self.range(place, least))?);
         while newest.len() < MOST_BEHIND && scan.advance()? {
             newest.push(layout::sequence_of(scan.key())?);
         }
@@ -434,7 +478,7 @@ impl Shared {
             None => Bound::Included(vec![layout::PLACE]),
         };
         let mut out = Vec::new();
-        let mut scan = self.db.scan((from, Bound::Excluded(vec![layout::PLACE + 1])))?;
+        let mut scan = self.db().scan((from, Bound::Excluded(vec![layout::PLACE + 1])))?;
         while out.len() < limit && scan.advance()? {
             let (place, _) = layout::split(scan.key())?;
             let Sums { objects, bytes, latest, changed } = Sums::decode(scan.value())?;
@@ -446,7 +490,7 @@ impl Shared {
 
     /// Whether a site's word is news, and worth a write.
     fn is_news(&self, place: &Place, site: SiteInfo) -> Result<bool> {
-        let found = self.db.get(layout::site(place, site.site))?;
+        let found = self.db().get(layout::site(place, site.site))?;
         let Some([upto, seen]) = found.as_deref().map(layout::numbers).transpose()? else {
             return Ok(true);
         };
@@ -553,13 +597,18 @@ impl Backend for Embedded {
     fn health(&self) -> Later<'_, ()> {
         let full = self.shared.free_space() < self.shared.setup.reserve;
         let hold = self.hold.as_ref().map_or(Ok(()), |hold| hold.health());
-        now(if full { Err(Error::Full) } else { hold.and_then(|()| self.shared.usable()) })
+        match if full { Err(Error::Full) } else { hold } {
+            Ok(()) if !self.shared.shown() || self.shared.usable().is_err() => {
+                Box::pin(answer(self.ask(Job::Recover)))
+            }
+            health => now(health),
+        }
     }
 
     fn counters(&self) -> Vec<(&'static str, f64)> {
         let Counters { commits, commit_nanos, puts, bytes } = &self.shared.counters;
         let read = |n: &AtomicU64| n.load(Ordering::Relaxed) as f64;
-        let stats = self.shared.db.stats();
+        let stats = self.shared.db().stats();
         let levels = stats.levels.iter();
         vec![
             ("synqlite_store_commits_total", read(commits)),
@@ -576,7 +625,7 @@ impl Backend for Embedded {
     fn close(&self) -> Later<'_, ()> {
         let _ = self.jobs.send(Job::Stop);
         writer::join(&self.thread);
-        let closed = self.shared.db.close().map_err(Error::from);
+        let closed = self.shared.db().close().map_err(Error::from);
         now(self.lost().map_or(closed, Err))
     }
 }

@@ -46,7 +46,7 @@ struct Look {
 /// What may be retired, after `after` in the order of keys.
 fn due(shared: &Shared, after: Option<Vec<u8>>, since: Millis) -> Result<Look> {
     let from = after.map_or(Bound::Included(vec![layout::COVER]), Bound::Excluded);
-    let mut scan = shared.db.scan((from, Bound::Excluded(vec![layout::COVER + 1])))?;
+    let mut scan = shared.db().scan((from, Bound::Excluded(vec![layout::COVER + 1])))?;
     let mut look = Look::default();
     for _ in 0..PART {
         if !scan.advance()? {
@@ -83,7 +83,7 @@ fn part(
 ) -> Result<(Vec<u64>, Option<u64>)> {
     let upto = layout::object(place, upto.max(after));
     let range = (Bound::Excluded(layout::object(place, after)), Bound::Included(upto));
-    let mut scan = shared.db.scan(range)?;
+    let mut scan = shared.db().scan(range)?;
     let (mut found, mut last) = (Vec::new(), after);
     for _ in 0..PART {
         if !scan.advance()? {
@@ -143,7 +143,7 @@ pub async fn clear(shared: Arc<Shared>, jobs: Sender<Job>, place: Place) -> Resu
     let keys = look(&shared, move |s| {
         let mut keys = Vec::new();
         for start in [layout::sites(&of), layout::covers(&of)] {
-            let mut scan = s.db.scan_prefix(start)?;
+            let mut scan = s.db().scan_prefix(start)?;
             while scan.advance()? {
                 keys.push(scan.key().to_vec());
             }

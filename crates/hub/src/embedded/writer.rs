@@ -48,6 +48,8 @@ pub enum Job {
     Retired(Vec<u8>, u64),
     /// Removes records that nothing else depends on.
     Forget(Vec<Vec<u8>>),
+    /// Sees that writing goes on after the disk was full.
+    Recover(Reply<()>),
     /// Ends the thread.
     Stop,
 }
@@ -66,6 +68,8 @@ pub struct Writer {
     unlooked: u64,
     /// What it saw.
     full: bool,
+    /// When it was last tried to open it again.
+    tried: Option<Instant>,
 }
 
 impl Writer {
@@ -86,6 +90,7 @@ impl Writer {
             looked: None,
             unlooked: 0,
             full: false,
+            tried: None,
         }
     }
 
@@ -104,7 +109,7 @@ impl Writer {
             next = next.or_else(|| self.jobs.recv().ok());
         }
         if let Some(journal) = self.journal.take() {
-            journal.close(&self.shared.db);
+            journal.close(&self.shared.db());
         }
     }
 
@@ -125,15 +130,42 @@ impl Writer {
             Job::Forget(keys) => {
                 self.note(|batch| keys.iter().try_for_each(|key| batch.delete(key).map(drop)));
             }
+            Job::Recover(reply) => drop(reply.send(self.recover())),
             other => return Some(other),
         }
         None
     }
 
-    /// Finds out what became of an entry of the journal that seemed to fail.
+    /// Opens the store again that stopped because the disk was full, now and then until it has room.
+    fn recover(&mut self) -> Result<()> {
+        let usable = self.shared.usable();
+        let why = match &usable {
+            Ok(()) if self.shared.shown() => return Ok(()),
+            Ok(()) | Err(Error::Full) => Error::Full,
+            Err(Error::Lsm(synqlite_lsm::Error::Closed)) => Error::away("the store is closed"),
+            Err(_) => return usable,
+        };
+        if self.tried.is_some_and(|at| at.elapsed() < LOOK) {
+            return Err(why);
+        }
+        self.tried = Some(Instant::now());
+        self.shared.shown.store(false, Ordering::Release);
+        if usable.is_err() {
+            self.shared.reopen()?;
+        }
+        self.shared.secure()?;
+        self.shared.shown.store(true, Ordering::Release);
+        self.shared.waiters.wake_all();
+        tracing::info!("the disk has room again: the store was opened again, and puts go on");
+        Ok(())
+    }
+
+    /// Sees that the store can be written, and finds out what became of an entry of the journal that
+    /// seemed to fail.
     fn settle(&mut self) -> Result<()> {
+        self.recover()?;
         let Some(journal) = &mut self.journal else { return Ok(()) };
-        if journal.settle(&self.shared.db)? {
+        if journal.settle(&self.shared.db())? {
             self.shared.look()?;
             self.shared.waiters.wake_all();
         }
@@ -143,9 +175,10 @@ impl Writer {
     /// Writes what may be lost with the power. If it fails, so will the next put, and says so.
     fn note(&mut self, fill: impl FnOnce(&mut Batch) -> synqlite_lsm::Result<()>) {
         self.batch.clear();
-        let written = fill(&mut self.batch).and_then(|()| self.shared.db.write(&self.batch));
+        let db = self.shared.db();
+        let written = fill(&mut self.batch).and_then(|()| db.write(&self.batch));
         let journal = self.journal.as_mut();
-        let noted = journal.map_or(Ok(()), |journal| journal.note(&self.shared.db, &self.batch));
+        let noted = journal.map_or(Ok(()), |journal| journal.note(&db, &self.batch));
         if let Err(e) = written.map_err(Error::from).and(noted) {
             tracing::warn!("a note was not written: {e}");
         }
@@ -155,7 +188,7 @@ impl Writer {
     /// those that were seen longest ago is a look at all.
     fn make_room(&mut self, place: &Place, site: &SiteInfo) -> Result<Vec<Vec<u8>>> {
         let (shared, most) = (&self.shared, self.shared.setup.sites.max(1));
-        if shared.db.get(layout::site(place, site.site))?.is_some() {
+        if shared.db().get(layout::site(place, site.site))?.is_some() {
             return Ok(Vec::new());
         }
         let known = match self.sites.get(place) {
@@ -175,7 +208,7 @@ impl Writer {
     }
 
     fn retired(&mut self, key: &[u8], upto: u64) {
-        let now = self.shared.db.get(key).ok().flatten();
+        let now = self.shared.db().get(key).ok().flatten();
         if let Some(Ok([covers, _, snapshot])) = now.as_deref().map(layout::numbers::<3>) {
             let value = [covers, upto, snapshot].map(u64::to_be_bytes).concat();
             self.note(|batch| batch.put(key, value).map(drop));
@@ -209,10 +242,9 @@ impl Writer {
     fn puts(&mut self, object: Incoming, reply: Reply<Done>) -> Option<Job> {
         let (asked, other) = self.gather(object, reply);
         if let Err(e) = self.settle() {
-            let why = e.to_string();
             for (object, reply) in asked {
                 object.content.kept().into_iter().for_each(|id| self.shared.files.remove(id));
-                let _ = reply.send(Err(Error::away(&why)));
+                let _ = reply.send(Err(e.again()));
             }
             return other;
         }
@@ -227,10 +259,10 @@ impl Writer {
             answers.push((answer, reply));
         }
         let places = round.commit();
-        let failed = places.as_ref().err().map(ToString::to_string);
+        let failed = places.as_ref().err();
         for (answer, reply) in answers {
-            let answer = match (&failed, answer) {
-                (Some(why), Ok(Answer { waits: true, .. })) => Err(Error::away(why)),
+            let answer = match (failed, answer) {
+                (Some(e), Ok(Answer { waits: true, .. })) => Err(e.again()),
                 (_, answer) => answer.map(|answer| answer.done),
             };
             // Whoever asked may have gone; the object stays.
@@ -242,7 +274,7 @@ impl Writer {
         other
     }
 
-    /// Refuses while the device has hardly any space: a full one would stop the store for good.
+    /// Refuses while the device has hardly any space: a full one stops the store.
     fn check_space(&mut self, size: u64) -> Result<()> {
         self.unlooked += size;
         let due = self.unlooked > self.shared.setup.reserve / 8;
@@ -302,7 +334,7 @@ impl<'a> Round<'a> {
 
     fn sums(&mut self, place: &Place) -> Result<&mut Sums> {
         if !self.places.contains_key(place) {
-            let found = self.writer.shared.db.get(layout::place(place))?;
+            let found = self.writer.shared.db().get(layout::place(place))?;
             let sums = found.as_deref().map(Sums::decode).transpose()?.unwrap_or_default();
             self.places.insert(place.clone(), (sums, sums));
         }
@@ -323,7 +355,7 @@ impl<'a> Round<'a> {
         if let Some(&sequence) = self.names.get(&key) {
             return Ok(Answer { done: Done { sequence, created: false }, waits: true });
         }
-        if let Some(found) = self.writer.shared.db.get(&key)? {
+        if let Some(found) = self.writer.shared.db().get(&key)? {
             let [sequence] = layout::numbers(&found)?;
             return Ok(Answer { done: Done { sequence, created: false }, waits: false });
         }
@@ -355,7 +387,7 @@ impl<'a> Round<'a> {
         if name.kind == Kind::Snapshot && covers > 0 {
             let key = layout::cover(&place, name.database);
             let covers = covers.min(sequence - 1);
-            let found = self.writer.shared.db.get(&key)?;
+            let found = self.writer.shared.db().get(&key)?;
             let [before, done, _] =
                 found.as_deref().map(layout::numbers).transpose()?.unwrap_or_default();
             if covers >= before {
@@ -378,7 +410,7 @@ impl<'a> Round<'a> {
     fn remove(&mut self, place: &Place, sequence: u64, files: &mut Vec<Id>) -> Result<bool> {
         let shared = self.writer.shared.clone();
         let key = layout::object(place, sequence);
-        let Some(value) = shared.db.get(&key)? else { return Ok(false) };
+        let Some(value) = shared.db().get(&key)? else { return Ok(false) };
         let record = Record::decode(&value)?;
         let batch = &mut self.writer.batch;
         batch.delete(&key)?.delete(layout::name(place, &record.name))?;
@@ -392,7 +424,7 @@ impl<'a> Round<'a> {
         }
         let cover = layout::cover(place, record.name.database);
         if record.name.kind == Kind::Snapshot
-            && let Some(found) = shared.db.get(&cover)?
+            && let Some(found) = shared.db().get(&cover)?
             && layout::numbers::<3>(&found)?[2] == sequence
         {
             // Without the snapshot nothing is covered.
@@ -429,8 +461,8 @@ impl<'a> Round<'a> {
             shared.files.sync()?;
         }
         match &mut writer.journal {
-            None => drop(shared.db.write_with(&writer.batch, true)?),
-            Some(journal) => journal.commit(&shared.db, &writer.batch)?,
+            None => drop(shared.db().write_with(&writer.batch, true)?),
+            Some(journal) => journal.commit(&shared.db(), &writer.batch)?,
         }
         shared.durable.store(writer.sequence, Ordering::Release);
         {

@@ -4,6 +4,7 @@ mod access;
 mod bucket;
 mod client;
 mod events;
+mod full;
 mod objects;
 mod openapi;
 mod operation;
