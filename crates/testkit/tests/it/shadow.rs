@@ -94,7 +94,7 @@ fn who_finds_a_database_kept_alone_waits_as_long_as_it_is_told() -> Result<()> {
     let app = Connection::open_with_flags(uri, flags)?;
     app.execute_batch("INSERT INTO t(v) VALUES('x')")?;
     let env = Arc::new(Hurried::default());
-    assert!(matches!(Replica::open(&path, env.clone()), Err(Error::Locked(_))));
+    assert!(matches!(Replica::open(&path, env.clone()), Err(Error::Alone(_))));
     assert_eq!(env.0.load(Ordering::Relaxed), 1);
     Ok(())
 }
