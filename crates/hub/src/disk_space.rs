@@ -3,11 +3,12 @@
 use crate::error::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use synqlite_lsm::Real;
+use synqlite_lsm::disk::Disk;
 
 /// Bytes that are free for the hub on the disk of a folder.
 pub fn free(folder: &Path) -> u64 {
-    // Where the system cannot tell, a write will.
-    rustix::fs::statvfs(folder).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize))
+    Real.free(folder)
 }
 
 /// The disk of what is on its way.

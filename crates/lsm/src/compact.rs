@@ -11,13 +11,14 @@
 //! older version has a reader. A deletion survives until no deeper table can hold its key; what is
 //! dropped then is noted as forgotten, for those who follow the changes.
 
+use std::io::{self, ErrorKind};
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::engine::{Inner, Shape};
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 use crate::locked::lock;
 use crate::manifest::{Edit, LEVELS};
 use crate::memtable::{Entry, Memtable};
@@ -224,6 +225,7 @@ impl Inner {
             self.counters.moved.fetch_add(job.upper.len() as u64, Ordering::Relaxed);
             return Ok(());
         }
+        self.room_for(&job)?;
         if job.to == 1 {
             lock(&self.shape).merging = Some(span(job.upper.iter().chain(&job.lower)));
         }
@@ -239,6 +241,18 @@ impl Inner {
         job.upper.iter().for_each(|t| t.retire());
         self.counters.compactions.since(start);
         Ok(())
+    }
+
+    /// Whether the disk has room for what a merge adds until its upper tables leave, and for a flush
+    /// meanwhile: a merge that fills the disk stops those who write. If they wait for it, it is tried.
+    fn room_for(&self, job: &Job) -> Result<()> {
+        let part = PART as u64 * self.options.table_size as u64;
+        let flush = 2 * self.options.memtable_size as u64;
+        let (needed, dir) = (bytes(&job.upper) + part + flush, &self.folder.dir);
+        if self.folder.disk.free(dir) >= needed || self.writers_wait() {
+            return Ok(());
+        }
+        Err(io::Error::from(ErrorKind::StorageFull)).at("merge tables of", dir)
     }
 
     /// Returns how many entries the new tables have.

@@ -30,6 +30,10 @@ pub trait Disk: Debug + Send + Sync {
     fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// Forces the folder's entries to the device.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Bytes that files in the folder can still take; without end where that cannot be told.
+    fn free(&self, _dir: &Path) -> u64 {
+        u64::MAX
+    }
     /// Changes whenever unsynchronized writes may have been lost (the machine was restarted).
     fn boot(&self) -> [u8; 16];
 }

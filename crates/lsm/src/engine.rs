@@ -273,12 +273,14 @@ impl Inner {
         self.lagging.store(behind || sealed >= SEALED.0 || level0 >= LEVEL0.0, Ordering::Relaxed);
     }
 
+    /// Whether writers wait for a merge of level 0.
+    pub(crate) fn writers_wait(&self) -> bool {
+        self.lag().1 >= LEVEL0.1
+    }
+
     /// Waits while too much is unflushed or uncompacted.
     pub(crate) fn make_room(&self) -> Result<()> {
-        let full = || {
-            let (sealed, level0) = self.lag();
-            sealed >= SEALED.1 || level0 >= LEVEL0.1
-        };
+        let full = || self.lag().0 >= SEALED.1 || self.writers_wait();
         if !full() {
             return Ok(());
         }
@@ -418,7 +420,7 @@ impl Inner {
     pub(crate) fn tidy(&self) -> Result<()> {
         if !self.state().sealed.is_empty() {
             self.flush_sealed()?;
-            while self.compact_once(false)? {}
+            self.compact_all(false)?;
         }
         Ok(())
     }
@@ -451,8 +453,10 @@ impl Inner {
         }
     }
 
+    /// A merge that finds no room is given up, and tried again after the next flush: it holds nothing
+    /// that is not in tables. Only where writers wait for it does writing stop.
     pub(crate) fn compact_loop(&self) {
-        let mut before = u64::MAX;
+        let (mut before, mut cramped) = (u64::MAX, false);
         while let Some(work) = self.wait(|s| std::mem::take(&mut s.compact), self.options.idle) {
             let seq = self.visible.load(Ordering::Acquire);
             let idle = !work && seq == before;
@@ -462,7 +466,9 @@ impl Inner {
             }
             let done = if idle { self.settle() } else { Ok(()) };
             let done = done.and_then(|()| {
-                while self.open().is_ok() && self.compact_once(idle)? {}
+                if work || !cramped {
+                    cramped = self.compact_all(idle)?;
+                }
                 Ok(())
             });
             if let Err(e) = done
@@ -473,13 +479,29 @@ impl Inner {
         }
     }
 
+    /// Merges as long as there is something to merge; whether it was given up for want of room.
+    fn compact_all(&self, idle: bool) -> Result<bool> {
+        while self.open().is_ok() {
+            match self.compact_once(idle) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(e) if e.is_full() && !self.writers_wait() => return Ok(true),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(false)
+    }
+
     /// Nobody has written for a while: what is worth a table leaves the memory and the log.
     pub(crate) fn settle(&self) -> Result<()> {
         if self.state().active.size() < (64 << 10).min(self.options.memtable_size / 8) {
             return Ok(());
         }
-        self.seal()?;
-        self.flush_sealed()
+        match self.seal() {
+            // Without room for the next log everything stays where it is.
+            Err(e) if e.is_full() => Ok(()),
+            sealed => sealed.and_then(|()| self.flush_sealed()),
+        }
     }
 
     pub(crate) fn sync_loop(&self, pause: Duration) {

@@ -80,6 +80,11 @@ impl Disk for Real {
         File::open(dir)?.sync_all()
     }
 
+    fn free(&self, dir: &Path) -> u64 {
+        // Where the system cannot tell, a write will.
+        rustix::fs::statvfs(dir).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize))
+    }
+
     fn boot(&self) -> [u8; 16] {
         let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let mut id = [0; 16];

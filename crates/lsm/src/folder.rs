@@ -42,13 +42,17 @@ impl Folder {
         read(&path).at("read", &path)
     }
 
-    /// Makes a file of these bytes and forces it, but not yet its entry.
+    /// Makes a file of these bytes and forces it, but not yet its entry. If that fails, the room it
+    /// took is given back.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<Box<dyn WriteFile>> {
         let path = self.path(name);
-        let mut file = self.disk.create(&path).at("create", &path)?;
-        file.append(bytes).at("write", &path)?;
-        file.sync().at("sync", &path)?;
-        Ok(file)
+        let write = || {
+            let mut file = self.disk.create(&path).at("create", &path)?;
+            file.append(bytes).at("write", &path)?;
+            file.sync().at("sync", &path)?;
+            Ok(file)
+        };
+        write().inspect_err(|_| self.remove(name))
     }
 
     /// Renames a file, replacing one of the new name.

@@ -13,6 +13,7 @@ mod sim;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use sim::{CRASHES, Crash, Random, Sim, Skip};
 use synqlite_lsm::{Batch, Compression, Db, Error, Options, Sync};
@@ -343,4 +344,41 @@ fn a_full_or_read_only_disk_is_named_and_loses_nothing() {
             assert!(db.get(format!("more{i}")).unwrap().is_some(), "more{i} of {written}");
         }
     }
+}
+
+#[test]
+fn what_there_is_no_room_to_merge_waits_and_writing_goes_on() {
+    let sim = Sim::new();
+    let put = |db: &Db, n: usize| db.put(key(n), vec![n as u8; 1_000]);
+    let run = |background, tables_per_compaction| {
+        let sizes = Options { memtable_size: 16 << 10, level_size: 1 << 20, ..options(0) };
+        let options = Options { background, tables_per_compaction, ..sizes };
+        Db::open_on(Arc::new(sim.clone()), "store", options).unwrap()
+    };
+    let db = run(false, 64);
+    (0..300).for_each(|n| put(&db, n).unwrap());
+    let tables = db.stats().levels[0].tables;
+    assert!(tables > 10, "{tables} wait for a merge");
+    db.close().unwrap();
+    sim.limit(Some(100 << 10));
+    let db = run(true, 2);
+    let flushed = |n: usize| put(&db, n).and_then(|()| db.flush());
+    for n in 300..320 {
+        flushed(n).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(db.stats().levels[0].tables >= tables, "all is merged, so there was room");
+    sim.limit(None);
+    flushed(320).unwrap();
+    let start = Instant::now();
+    while db.stats().levels[0].tables > tables / 2 {
+        assert!(start.elapsed() < Duration::from_secs(60), "there is room now");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (0..=320).for_each(|n| assert!(db.get(key(n)).unwrap().is_some(), "{n}"));
+}
+
+/// Keys in no order.
+fn key(n: usize) -> String {
+    format!("key{:04}", n * 37 % 1009)
 }

@@ -159,6 +159,8 @@ struct World {
     fail_at: Option<(u64, ErrorKind)>,
     /// Every change is refused with this error.
     refused: Option<ErrorKind>,
+    /// Bytes that the files may have in all.
+    space: Option<usize>,
     skip: Option<Skip>,
 }
 
@@ -200,8 +202,22 @@ impl World {
             self.dying = Some((inode, at, bytes.to_vec()));
         }
         self.change()?;
+        self.room(inode, at + bytes.len())?;
         self.inodes[inode].write(at, bytes);
         Ok(())
+    }
+
+    fn used(&self) -> usize {
+        self.folder.values().map(|i| self.inodes[*i].data.len()).sum()
+    }
+
+    /// Whether a file can have this length.
+    fn room(&self, inode: usize, len: usize) -> io::Result<()> {
+        let more = len.saturating_sub(self.inodes[inode].data.len());
+        if self.space.is_none_or(|space| self.used() + more <= space) {
+            return Ok(());
+        }
+        Err(ErrorKind::StorageFull.into())
     }
 
     fn force(&mut self, inode: usize, kind: Skip) -> io::Result<()> {
@@ -260,6 +276,12 @@ impl Sim {
     /// Refuses every change from now on; `None` allows them again.
     pub fn refuse(&self, kind: Option<ErrorKind>) {
         self.0.lock().unwrap().refused = kind;
+    }
+
+    /// Leaves room for this many bytes more; `None` is without end.
+    pub fn limit(&self, more: Option<usize>) {
+        let mut world = self.0.lock().unwrap();
+        world.space = more.map(|more| world.used() + more);
     }
 
     /// Leaves out a kind of force.
@@ -341,6 +363,7 @@ impl LogFile for Handle {
     fn grow(&mut self, len: u64) -> io::Result<()> {
         let mut world = self.sim.0.lock().unwrap();
         world.op()?;
+        world.room(self.inode, len as usize)?;
         world.inodes[self.inode].data.resize(len as usize, 0);
         Ok(())
     }
@@ -431,6 +454,11 @@ impl Disk for Sim {
             world.pending.clear();
         }
         Ok(())
+    }
+
+    fn free(&self, _: &Path) -> u64 {
+        let world = self.0.lock().unwrap();
+        world.space.map_or(u64::MAX, |space| (space - world.used()) as u64)
     }
 
     fn boot(&self) -> [u8; 16] {
