@@ -77,8 +77,9 @@ pub(super) fn follow(
         wrote = wrote.and(more);
     }
     let mut joined = join_stashed(work, &fresh)?;
-    for t in work.catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {
-        let rids = stashed::unwritten(work.conn, &work.meta, t)?;
+    let Work { conn, meta, catalog, .. } = work;
+    for t in catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {
+        let rids = stashed::unwritten(conn, meta, t)?;
         joined.extend(rids.into_iter().map(|rid| (t.no, rid)));
     }
     let Work { conn, meta, catalog, policies, .. } = work;

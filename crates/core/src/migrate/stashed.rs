@@ -18,7 +18,7 @@ use crate::work::Work;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 use synqlite_view::ConflictKind;
-use synqlite_wire::{Rid, Stamp};
+use synqlite_wire::{Header, Rid, Stamp};
 
 /// So many rows are shown at a time, as parts of a merge are.
 const PART: usize = parts::of(8_192);
@@ -94,17 +94,25 @@ pub(super) fn show(work: &mut Work<'_>, found: Joined, new: bool) -> Result<()> 
 }
 
 /// Rows of which nothing was ever written but that they are there, and those that others deleted while the table
-/// was out of sight.
-pub(super) fn unwritten(conn: &Connection, meta: &Meta, t: &Tracked) -> Result<Vec<Rid>> {
-    let sql = "SELECT rid FROM synqlite_row WHERE tbl = ?1 AND kind IS NULL";
-    let mut statement = conn.prepare(sql)?;
-    let mut rows = statement.query([t.no])?;
-    let mut found = Vec::new();
+/// was out of sight. What is there but for an insert gets a position of now: while nothing could be read of a row
+/// its state stayed where it was, and whoever has been here since would not be sent it.
+pub(super) fn unwritten(conn: &Connection, meta: &mut Meta, t: &Tracked) -> Result<Vec<Rid>> {
+    let mut statement =
+        conn.prepare("SELECT rid, kind IS NULL FROM synqlite_row WHERE tbl = ?1")?;
+    let (mut rows, mut all) = (statement.query([t.no])?, Vec::new());
     while let Some(row) = rows.next()? {
-        let rid =
-            state::decode_rid(meta, row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
-        let stored = state::of(conn, meta, t, &rid)?;
-        if stored.is_some_and(|s| s.state.header.alive() == s.loc.is_none()) {
+        let rid = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        all.push((state::decode_rid(meta, rid)?, row.get(1)?));
+    }
+    let (local_seq, mut found) = (meta.local_seq + 1, Vec::new());
+    for (rid, plain) in all {
+        let Some(stored) = state::of(conn, meta, t, &rid)? else { continue };
+        let Header { cl, cl_stamp, inserted, yielded, .. } = stored.state.header;
+        if cl > 1 || cl_stamp != inserted || !yielded.is_zero() {
+            meta.local_seq = local_seq;
+            state::put(conn, meta, t, &stored, Some(local_seq))?;
+        }
+        if plain && stored.state.header.alive() == stored.loc.is_none() {
             found.push(rid);
         }
     }

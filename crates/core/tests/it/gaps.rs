@@ -370,3 +370,54 @@ fn a_column_that_was_renamed_out_of_sight_is_the_same() {
     }
     agree(&mut [&mut a, &mut b]);
 }
+
+/// Who was here since is sent what others decided on rows while their table was not replicated.
+#[test]
+fn a_row_that_was_deleted_while_its_table_was_out_of_sight_goes_everywhere() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(v); INSERT INTO t VALUES(1), (2), (3)");
+    let [mut b, mut c, mut d] = ["b", "c", "d"].map(|name| world.clone_site(&mut a, name));
+    a.replica.set_policies(&["local_tables=t".parse().unwrap()]).unwrap();
+    settle(&mut b, &mut a);
+    d.replica.set_policies(&["local_tables=".parse().unwrap()]).unwrap();
+    c.run("DELETE FROM t WHERE v = 2");
+    settle(&mut a, &mut c);
+    settle(&mut d, &mut a);
+    for _ in 0..2 {
+        settle(&mut b, &mut a);
+    }
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT v FROM t"), ["1", "3"]);
+    }
+    for _ in 0..2 {
+        settle(&mut c, &mut a);
+        settle(&mut d, &mut a);
+    }
+    agree(&mut [&mut a, &mut b, &mut c, &mut d]);
+}
+
+/// Nothing is left open of it.
+#[test]
+fn a_hidden_row_that_is_deleted_while_its_table_is_out_of_sight_is_gone() {
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE t(k PRIMARY KEY, u UNIQUE)");
+    let [mut b, mut c, mut d] = ["b", "c", "d"].map(|name| world.clone_site(&mut a, name));
+    b.run("INSERT INTO t VALUES('b', 1)");
+    c.run("INSERT INTO t VALUES('c', 1)");
+    a.pull(&mut b);
+    a.pull(&mut c);
+    let open = "SELECT count(*) FROM synqlite_open_conflicts";
+    assert_eq!(a.rows(open), ["1"]);
+    d.replica.set_policies(&["local_tables=t".parse().unwrap()]).unwrap();
+    a.pull(&mut d);
+    let loser = if a.rows("SELECT k FROM t") == ["b"] { &mut c } else { &mut b };
+    loser.run("DELETE FROM t");
+    a.pull(loser);
+    a.replica.set_policies(&["local_tables=".parse().unwrap()]).unwrap();
+    assert_eq!(a.rows(open), ["0"]);
+    for _ in 0..2 {
+        settle(&mut b, &mut a);
+        settle(&mut c, &mut a);
+    }
+    agree(&mut [&mut a, &mut b, &mut c]);
+}
