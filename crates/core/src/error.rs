@@ -116,8 +116,8 @@ pub enum Error {
     SameSite(SiteId),
     /// Changes from the future.
     #[error(
-        "changes of site {site} are stamped {} minutes ahead of this machine's clock; merging \
-         them would let them win over all later writes", ahead_ms / 60_000
+        "changes of site {site} are stamped {} ahead of this machine's clock; merging \
+         them would let them win over all later writes", span(*ahead_ms)
     )]
     Skewed {
         /// The site.
@@ -227,6 +227,18 @@ fn listed(names: &[String]) -> String {
         }
         [head @ .., last] if !head.is_empty() => format!("{} and {last}", head.join(", ")),
         _ => names.join(""),
+    }
+}
+
+/// A time of five minutes or more, in whole units of which there are two at least.
+fn span(ms: i64) -> String {
+    let minutes = ms / 60_000;
+    let (hours, days) = (minutes / 60, minutes / 1_440);
+    match (hours, days) {
+        (..2, _) => format!("{minutes} minutes"),
+        (..48, _) => format!("{hours} hours"),
+        (_, ..730) => format!("{days} days"),
+        _ => format!("{} years", days / 365),
     }
 }
 

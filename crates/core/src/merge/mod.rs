@@ -521,11 +521,13 @@ fn show<T>(
     }
 }
 
-/// Refuses clocks far ahead of this machine's (R-SKEW).
+/// Refuses clocks far ahead of this machine's (R-SKEW), and of what is here: over that later writes of this site
+/// win whatever its clock says, so what is not far ahead of it does no harm that is not done.
 pub(crate) fn check_skew(meta: &Meta, upto: &VersionVector, now_ms: i64) -> Result<()> {
+    let latest = now_ms.max(meta.clock.ms()) + MAX_DRIFT_MS;
     for (&site, &hlc) in &upto.0 {
         let ahead_ms = hlc.ms() - now_ms;
-        if hlc > meta.seen.get(site) && ahead_ms > MAX_DRIFT_MS {
+        if hlc > meta.seen.get(site) && hlc.ms() > latest {
             return Err(Error::Skewed { site, ahead_ms });
         }
     }

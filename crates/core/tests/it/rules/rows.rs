@@ -211,14 +211,23 @@ fn r_fbm_a_pull_folds_before_it_merges() {
 #[test]
 fn r_skew_changes_from_far_ahead_are_refused_unless_forced() {
     let mut pair = Pair::new(NOTE);
-    pair.a.run("UPDATE note SET title = 'a'");
-    let slow = Arc::new(Off(-6 * 60_000));
-    let mut b = Replica::open(pair.b.replica.path(), slow).unwrap();
-    let refused = b.pull_from(&mut pair.a.replica, false).unwrap_err();
+    let fast = Arc::new(Off(6 * 60_000));
+    let mut a = Replica::open(pair.a.replica.path(), fast).unwrap();
+    pair.a.run("UPDATE note SET title = 'a'; UPDATE synqlite_journal SET at = at + 6.0 / 1440");
+    a.fold().unwrap();
+    let refused = pair.b.replica.pull_from(&mut a, false).unwrap_err();
     assert!(matches!(refused, Error::Skewed { .. }), "{refused}");
     assert_eq!(pair.b.row("SELECT title FROM note"), "title");
-    b.pull_from(&mut pair.a.replica, true).unwrap();
+    pair.b.replica.pull_from(&mut a, true).unwrap();
     assert_eq!(pair.b.row("SELECT title FROM note"), "a");
+    // Once is enough: what comes after that wins over nothing that is written here from now on.
+    pair.a.run("UPDATE note SET title = 'again'");
+    a.fold().unwrap();
+    pair.b.replica.pull_from(&mut a, false).unwrap();
+    assert_eq!(pair.b.row("SELECT title FROM note"), "again");
+    pair.b.run("UPDATE note SET title = 'b'");
+    pair.a.pull(&mut pair.b);
+    assert_eq!(pair.a.row("SELECT title FROM note"), "b");
 }
 
 #[test]
