@@ -1,5 +1,6 @@
 //! Rows that changed since somebody looked.
 
+use crate::random::seeds;
 use crate::site::{Site, World, settle};
 use std::collections::BTreeMap;
 use synqlite_core::{Change, ChangedRow, Value};
@@ -104,7 +105,7 @@ fn a_listener_knows_what_the_tables_show() {
         &[("p.on_unique", "unify")],
         &[("p.ids", "local")],
     ];
-    for seed in 0..40 {
+    for seed in seeds(16) {
         let (world, mut draw) = (World::new(), Draw(seed));
         let mut a = world.init_with("a", SCHEMA, POLICIES[seed as usize % POLICIES.len()]);
         let mut b = world.clone_site(&mut a, "b");

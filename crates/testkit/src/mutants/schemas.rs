@@ -502,6 +502,14 @@ pub const ALL: &[Mutant<'_>] = &[
         breaks: "R-MIG-AGAIN: a row of a dropped table that others write to is another",
     },
     Mutant {
+        name: "decided-unsent",
+        file: "core/src/migrate/stashed.rs",
+        from: "if cl > 1 || cl_stamp != inserted || !yielded.is_zero() {",
+        to: "if cl > u64::MAX - 1 && cl_stamp != inserted && !yielded.is_zero() {",
+        campaign: "wild --all local,policy",
+        breaks: "R-MIG-DROP: what was decided out of sight goes to those who were here since",
+    },
+    Mutant {
         name: "shown-younger",
         file: "core/src/state/mod.rs",
         from: "local_seq.is_none().then(|| youngest(t, stored)).flatten()",
