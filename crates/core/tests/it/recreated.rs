@@ -149,7 +149,7 @@ fn a_table_dropped_and_made_again_is_the_same_table() {
         "id, v)",
         "id TEXT PRIMARY KEY, v) WITHOUT ROWID",
     ];
-    for case in 0..128_u32 {
+    for case in (0..128_u32).step_by(3) {
         let kind = kinds[case.count_ones() as usize % kinds.len()];
         let is = |bit: u32| case >> bit & 1 == 1;
         let what = format!("{kind} {case}");
@@ -212,7 +212,10 @@ fn a_table_of_another_kind_under_a_dropped_name() {
         "l INTEGER PRIMARY KEY, id, v) WITHOUT ROWID",
     ];
     let pairs = kinds.iter().flat_map(|first| kinds.iter().map(move |second| (first, second)));
-    for ((first, second), case) in pairs.flat_map(|pair| (0..8_u32).map(move |case| (pair, case))) {
+    // Half of the cases of each pair.
+    let cases = |n: u32| (0..8_u32).filter(move |case| (case.count_ones() + n).is_multiple_of(2));
+    let all = (0..).zip(pairs).flat_map(|(n, pair)| cases(n).map(move |case| (pair, case)));
+    for ((first, second), case) in all {
         let is = |bit: u32| case >> bit & 1 == 1;
         let what = format!("{first}, then {second}: {case}");
         let world = World::new();

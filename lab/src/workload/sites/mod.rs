@@ -256,7 +256,7 @@ fn none_waits(waiting: &[synqlite_remote::Waiting], site: usize) -> Result<()> {
     match waiting.first() {
         None => Ok(()),
         Some(first) => {
-            let (n, why, name) = (waiting.len(), first.why, &first.name);
+            let (n, why, name) = (waiting.len(), &first.why, &first.name);
             Err(Error::Bad(format!("{n} batches wait at site {site}; {name}: {why}")))
         }
     }
