@@ -521,10 +521,15 @@ fn show<T>(
     }
 }
 
-/// Refuses clocks far ahead of this machine's (R-SKEW), and of what is here: over that later writes of this site
-/// win whatever its clock says, so what is not far ahead of it does no harm that is not done.
+/// Refuses clocks far ahead of this machine's (R-SKEW). What is here may be far ahead itself, by force or by this
+/// machine's clock when it was wrong: later writes of this site win over that, so what is about as far ahead does
+/// no harm that is not done. No more than about, or whoever stamps a little later each time would lead a site
+/// away.
 pub(crate) fn check_skew(meta: &Meta, upto: &VersionVector, now_ms: i64) -> Result<()> {
-    let latest = now_ms.max(meta.clock.ms()) + MAX_DRIFT_MS;
+    let (mut latest, newest) = (now_ms + MAX_DRIFT_MS, meta.clock.ms());
+    if newest > latest {
+        latest = newest + 1_000;
+    }
     for (&site, &hlc) in &upto.0 {
         let ahead_ms = hlc.ms() - now_ms;
         if hlc > meta.seen.get(site) && hlc.ms() > latest {

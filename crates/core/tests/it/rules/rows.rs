@@ -230,6 +230,21 @@ fn r_skew_changes_from_far_ahead_are_refused_unless_forced() {
     assert_eq!(pair.a.row("SELECT title FROM note"), "b");
 }
 
+/// Little by little nobody is led away from the hour.
+#[test]
+fn r_skew_changes_a_little_further_ahead_each_time_are_refused() {
+    let mut pair = Pair::new(NOTE);
+    for (minutes, taken) in [(4, true), (8, false)] {
+        let fast = Arc::new(Off(minutes * 60_000));
+        let mut a = Replica::open(pair.a.replica.path(), fast).unwrap();
+        pair.a.run(&format!(
+            "UPDATE note SET title = {minutes}; UPDATE synqlite_journal SET at = at + {minutes} / 1440.0"
+        ));
+        a.fold().unwrap();
+        assert_eq!(pair.b.replica.pull_from(&mut a, false).is_ok(), taken, "{minutes}");
+    }
+}
+
 #[test]
 fn r_skew_a_clock_that_jumps_back_never_makes_a_later_write_look_earlier() {
     let mut pair = Pair::new(NOTE);
