@@ -244,12 +244,14 @@ impl Inner {
     }
 
     /// Whether the disk has room for what a merge adds until its upper tables leave, and for a flush
-    /// meanwhile: a merge that fills the disk stops those who write. If they wait for it, it is tried.
+    /// meanwhile: a merge that fills the disk stops those who write. If they wait for it, it is tried;
+    /// so is one of deletions, which gives room back.
     fn room_for(&self, job: &Job) -> Result<()> {
         let part = PART as u64 * self.options.table_size as u64;
         let flush = 2 * self.options.memtable_size as u64;
         let (needed, dir) = (bytes(&job.upper) + part + flush, &self.folder.dir);
-        if self.folder.disk.free(dir) >= needed || self.writers_wait() {
+        let deletes = job.upper.iter().any(|t| t.meta.deletions > 0);
+        if deletes || self.folder.disk.free(dir) >= needed || self.writers_wait() {
             return Ok(());
         }
         Err(io::Error::from(ErrorKind::StorageFull)).at("merge tables of", dir)

@@ -102,7 +102,7 @@
 //! process at a time, by a lock file. [`Db::changes_since`] gives each key's newest change, not its
 //! history, and says so when deletions were compacted away. A failed write or force of the log
 //! stops writing until the store is opened again; reads go on. Merges that the disk has no room for
-//! wait, as long as writers need not wait for them. Unix only. On a file system that
+//! wait, unless they are of deletions or writers wait for them. Unix only. On a file system that
 //! copies on write a full disk can reach the mapped log as a signal that ends the process; what was
 //! acknowledged stays.
 

@@ -378,6 +378,27 @@ fn what_there_is_no_room_to_merge_waits_and_writing_goes_on() {
     (0..=320).for_each(|n| assert!(db.get(key(n)).unwrap().is_some(), "{n}"));
 }
 
+/// A store on a full disk would stay full for ever.
+#[test]
+fn deletions_are_merged_however_little_room_there_is() {
+    let sim = Sim::new();
+    let sizes = Options { memtable_size: 16 << 10, level_size: 1 << 20, ..options(0) };
+    let threads = Options { background: true, ..sizes };
+    let db = Db::open_on(Arc::new(sim.clone()), "store", threads).unwrap();
+    (0..300).for_each(|n| db.put(key(n), vec![n as u8; 1_000]).unwrap());
+    db.compact_range(..).unwrap();
+    let bytes = || db.stats().levels.iter().map(|level| level.bytes).sum::<u64>();
+    let before = bytes();
+    sim.limit(Some(40 << 10));
+    (0..300).for_each(|n| db.delete(key(n)).unwrap());
+    db.flush().unwrap();
+    let start = Instant::now();
+    while bytes() > before / 2 {
+        assert!(start.elapsed() < Duration::from_secs(60), "{} of {before} bytes", bytes());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Keys in no order.
 fn key(n: usize) -> String {
     format!("key{:04}", n * 37 % 1009)

@@ -77,12 +77,11 @@ pub(super) fn follow(
         wrote = wrote.and(more);
     }
     let mut joined = join_stashed(work, &fresh)?;
-    let Work { conn, meta, catalog, .. } = work;
+    let Work { conn, meta, catalog, policies, .. } = work;
     for t in catalog.tables.iter().filter(|t| whole.contains_key(&t.no)) {
         let rids = stashed::unwritten(conn, meta, t)?;
         joined.extend(rids.into_iter().map(|rid| (t.no, rid)));
     }
-    let Work { conn, meta, catalog, policies, .. } = work;
     // What others wrote to a column is no filling.
     altered.filled(Lookup { conn, meta, catalog }, &lost, &mut said)?;
     unsure::stamp(conn, meta, catalog, said, freed)?;

@@ -94,8 +94,8 @@ pub(super) fn show(work: &mut Work<'_>, found: Joined, new: bool) -> Result<()> 
 }
 
 /// Rows of which nothing was ever written but that they are there, and those that others deleted while the table
-/// was out of sight. What is there but for an insert gets a position of now: while nothing could be read of a row
-/// its state stayed where it was, and whoever has been here since would not be sent it.
+/// was out of sight. Rows of whose existence more than an insert decided get a position of now: while nothing could
+/// be read of them their states kept theirs, and whoever has been here since would not be sent them.
 pub(super) fn unwritten(conn: &Connection, meta: &mut Meta, t: &Tracked) -> Result<Vec<Rid>> {
     let mut statement =
         conn.prepare("SELECT rid, kind IS NULL FROM synqlite_row WHERE tbl = ?1")?;

@@ -62,7 +62,7 @@ fn triggers_that_the_application_makes_later_write_the_row_that_fired_them() {
             for trigger in triggers {
                 // A third of all, and each trigger and each table in it; SYNQLITE_SEEDS=0..3 plays all.
                 pairs += 1;
-                if !seeds(1).contains(&(pairs % 3)) {
+                if !seeds(1).take(3).any(|seed| seed % 3 == pairs % 3) {
                     continue;
                 }
                 let world = World::new();
