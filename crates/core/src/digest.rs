@@ -34,6 +34,7 @@ use crate::refs::Lookup;
 use crate::registry;
 use crate::replica::Replica;
 use crate::schema::{Affinity, quote};
+use crate::settings;
 use crate::sqlvalue::{as_ref, hex, value};
 use crate::state::stash::{self, Piece};
 use crate::state::{self, Body, Stored, numbers};
@@ -140,19 +141,33 @@ fn refers(t: &Tracked, c: usize, is_there: impl Fn(usize) -> Result<bool>) -> Re
 /// Whether the row at `loc` holds a number in column `c` that means nobody, or a row that is gone, whoever has
 /// that number here by now.
 fn means_nobody(lookup: Lookup<'_>, t: &Tracked, loc: &Loc, c: usize) -> Result<bool> {
-    let Lookup { conn, meta, .. } = lookup;
-    let Some(stored) = state::at(conn, meta, t, loc)? else { return Ok(false) };
+    let Some(stored) = state::at(lookup.conn, lookup.meta, t, loc)? else { return Ok(false) };
     if !matches!(stored.state.groups[t.table.columns[c].group].body, Body::Stored(_)) {
         return Ok(false);
     }
     for (f, fk) in t.table.foreign_keys.iter().enumerate().filter(|(_, k)| k.columns.contains(&c)) {
         let Some(rid) = stored.state.kept_reference(t, f) else { continue };
-        let meant = state::of(conn, meta, lookup.parent(&fk.parent)?, rid)?;
-        if meant.is_some_and(|meant| meant.loc.is_some()) {
+        if is_shown(lookup, lookup.parent(&fk.parent)?, rid)? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Whether references to this row show a row: it, or one that stands for it (R-UNIFY).
+fn is_shown(Lookup { conn, meta, .. }: Lookup<'_>, t: &Tracked, rid: &Rid) -> Result<bool> {
+    let unified = settings::load(conn)?.unifies(&t.table.name);
+    let mut rid = rid.clone();
+    loop {
+        let Some(meant) = state::of(conn, meta, t, &rid)? else { return Ok(false) };
+        if meant.loc.is_some() {
+            return Ok(true);
+        }
+        match state::unique_winner(conn, meta, &meant)? {
+            Some(winner) if unified => rid = winner,
+            _ => return Ok(false),
+        }
+    }
 }
 
 /// What a table shows.

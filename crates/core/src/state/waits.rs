@@ -1,7 +1,7 @@
 //! Rows that do not show what their registers say, and what they wait for: a row they refer to, or
 //! a unique key that another row has. Found again when that row or key changes (R-RETURN).
 
-use super::{Waits, known_bytes};
+use super::{Stored, Waits, decode_rid, known_bytes};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::meta::Meta;
@@ -53,6 +53,15 @@ pub fn conflict(conn: &Connection, entry: i64) -> Result<Option<(ConflictKind, S
         Ok((kind.as_str().into(), row.get(1)?))
     });
     Ok(found.optional()?)
+}
+
+/// The row that won a unique key over this one, which is hidden for that.
+pub fn unique_winner(conn: &Connection, meta: &Meta, lost: &Stored) -> Result<Option<Rid>> {
+    let sql = "SELECT winner FROM synqlite_row WHERE id = ?1 AND kind = ?2 AND loc IS NULL";
+    let of = params![lost.entry, ConflictKind::Unique.as_str()];
+    let winner: Option<Option<Vec<u8>>> =
+        conn.prepare_cached(sql)?.query_row(of, |row| row.get(0)).optional()?;
+    winner.flatten().map(|bytes| decode_rid(meta, &bytes)).transpose()
 }
 
 /// Entries of rows that show something derived from what they hold, or would if they were shown.

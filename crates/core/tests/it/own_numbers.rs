@@ -585,6 +585,26 @@ fn a_row_inserted_anew_under_the_number_of_one_that_is_gone_is_not_what_the_dige
     }
 }
 
+/// Where a row stands for another of its key, it also does for what refers to that, whatever else its number means.
+#[test]
+fn a_row_that_stands_for_another_is_counted_in_its_place() {
+    let world = World::new();
+    let schema = "CREATE TABLE c(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE);
+        CREATE TABLE i(id TEXT PRIMARY KEY, c INTEGER REFERENCES c(id), other INTEGER)";
+    let mut a = world.init_with("a", schema, &[("c.ids", "local"), ("c.on_unique", "unify")]);
+    let b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO c(name) VALUES('Ann')");
+    b.run("INSERT INTO c(name) VALUES('Ann'); INSERT INTO i VALUES('x', 1, 1)");
+    let mut both = [a, b];
+    meet(&mut both);
+    both[1].replica.set_policies(&[Policy::new("i.refs", "other:c").unwrap()]).unwrap();
+    meet(&mut both);
+    // Nobody said whom the plain 1 meant.
+    assert_eq!(both[0].rows("SELECT * FROM i"), ["x|1|1"]);
+    assert_eq!(both[1].rows("SELECT * FROM i"), ["x|2|1"]);
+    assert_eq!(both[0].replica.digest().unwrap(), both[1].replica.digest().unwrap());
+}
+
 /// A line of an order has the order's number in its key, and so has what refers to the line; a visit has that of
 /// its customer for its own.
 #[test]

@@ -148,4 +148,12 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all search,few,keys",
         breaks: "R-TRG: where a trigger refuses that a row goes, the others do not hear of it either",
     },
+    Mutant {
+        name: "stand-in-nobody",
+        file: "core/src/digest.rs",
+        from: "Some(winner) if unified => rid = winner,",
+        to: "Some(winner) if unified && winner == rid => rid = winner,",
+        campaign: "wild --all numbers,policy,keys",
+        breaks: "R-OWN: a digest takes a number for nobody's that a row has who stands for another",
+    },
 ];
