@@ -96,11 +96,12 @@ impl Replay {
         }
     }
 
-    /// An entry says that the row at `loc` was updated, where none is or one is about to give way: it may be one
-    /// that came there, which no entry has said yet.
+    /// An entry says that the row at `loc` was updated, where no entry has said that one is, or one is about to give
+    /// way: it may be one that came there, which no entry has said yet.
     pub(super) fn may_be_early(&mut self, loc: &Loc, columns: &[u32], at: Millis) {
         let noted = self.noted_now(loc, at);
-        if noted.is_none() && !self.early.contains_key(loc) && !self.is_empty(loc) {
+        let unsaid = self.is_empty(loc) || self.unnoted(loc).is_some();
+        if noted.is_none() && !self.early.contains_key(loc) && !unsaid {
             return;
         }
         let early = self.early.entry(loc.clone()).or_default();

@@ -199,10 +199,13 @@ impl Replay {
             Event::Previous => {
                 self.begun.begin(t, &loc, None, ms);
                 self.updates.begin(loc.clone(), seq, ms);
-                self.note(loc, |touch| {
-                    touch.previous.get_or_insert(seq);
-                    touch.image = Some(seq);
-                });
+                // It may be of a row that has yet to come there: SQLite acts on it first.
+                if self.unnoted(&loc).is_none() {
+                    self.note(loc, |touch| {
+                        touch.previous.get_or_insert(seq);
+                        touch.image = Some(seq);
+                    });
+                }
             }
             Event::Leaving => {
                 self.begun.begin(t, &loc, Some(seq), ms);
@@ -324,6 +327,7 @@ impl Replay {
     /// The row at `loc` is no longer there. Returns it if it was born in this window.
     pub fn remove(&mut self, loc: &Loc, at: Millis, image: Option<i64>) -> Option<Born> {
         let slot = self.take(loc);
+        self.early.remove(loc);
         self.leave(loc.clone());
         match slot? {
             Slot::New(born) => Some(born),
@@ -411,7 +415,6 @@ impl Replay {
         if self.left.contains_key(&loc) && !self.slots.contains_key(&loc) {
             self.doubtful.insert(loc.clone());
         }
-        self.early.remove(&loc);
         let displaced = self.remove(&loc, at, self.of_row_at(&loc, mark));
         // With recursive_triggers on, REPLACE has already said that it deleted the row.
         let deleted = self.deleted.remove(&loc).filter(|(when, _)| *when == at && by_key.is_some());

@@ -4,8 +4,8 @@
 //! was written. Where a policy or the schema makes the one of the other, only a site that shows it can
 //! say which row or which value it is: elsewhere that row may have another number by now. So a site
 //! that finds its foreign keys changed says it of all that it shows. One that receives a policy says it
-//! of what it wrote itself, before it takes in anything that comes with it; all other values refer to
-//! nobody until somebody says it of them.
+//! of what it wrote itself, or said last, before it takes in anything that comes with it; all other values
+//! refer to nobody until somebody says it of them.
 //!
 //! It is said as what cannot be told is ([`super::unsure`]), so that every certain write is later, and
 //! who wrote a value knows better than who only shows it. What this site was told of a value, and shows
@@ -16,7 +16,7 @@
 //! value and when, for no state says which number a row had then.
 
 use super::spans::Spans;
-use super::unsure::{LIKELY, PERHAPS, Ticks, Unsure};
+use super::unsure::{self, LIKELY, PERHAPS, Ticks, Unsure};
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::equal;
@@ -81,7 +81,7 @@ pub(super) fn bind(
                 }
                 continue;
             }
-            if received && written.site != meta.site {
+            if received && !unsure::is_ours(meta, written.site) {
                 if let Some(f) = change.new {
                     fold::keep(conn, meta, catalog, t, &loc, &[f])?;
                 }
@@ -135,7 +135,7 @@ pub(super) fn bind_defaults(
 /// became of the `parent` until now ends the reference.
 fn ticks(meta: &Meta, parent: Option<&Parent>, written: Stamp) -> Ticks {
     let before = parent.map_or(0, |p| (p.since.hlc.0 - written.hlc.0).max(0));
-    before + if written.site == meta.site { LIKELY } else { PERHAPS }
+    before + if unsure::is_ours(meta, written.site) { LIKELY } else { PERHAPS }
 }
 
 /// Takes note that something is said of columns of a row. What is said of a single row counts more than what

@@ -8,14 +8,14 @@
 use super::spans::Spans;
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
-use crate::line;
+use crate::line as lines;
 use crate::meta::Meta;
 use crate::parts;
 use crate::state::{self, Body, Bulk, RowState};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use synqlite_wire::line::WITNESS_TICKS;
+use synqlite_wire::line::{self, WITNESS_TICKS};
 use synqlite_wire::{Hlc, Rid, SiteId, Stamp};
 
 /// What is unsure of rows of one table.
@@ -36,6 +36,9 @@ pub(super) const LIKELY: Ticks = WITNESS_TICKS;
 
 /// What was certainly written is later than all of these.
 const CERTAIN: Ticks = 1024;
+
+/// So many bytes of the id of a witness are those of the site that makes it up.
+const MAKER: usize = 3;
 
 /// States of so many rows are read at once.
 const PART: usize = parts::of(512);
@@ -78,7 +81,7 @@ pub(super) fn stamp(
         }
     }
     if witness.latest > Hlc::ZERO {
-        line::begin(conn, meta, site, witness.latest)?;
+        lines::begin(conn, meta, site, witness.latest)?;
         meta.seen.raise(site, witness.latest);
         meta.observe(witness.latest);
     }
@@ -194,6 +197,13 @@ fn witness(meta: &mut Meta) -> SiteId {
     let hash = Sha256::new().chain_update(b"witness").chain_update(meta.site.0);
     let hash = hash.chain_update(now.hlc.0.to_be_bytes()).finalize();
     let mut seed = [0; 8];
-    seed.copy_from_slice(&hash[..8]);
-    synqlite_wire::line::witness(seed)
+    seed[..MAKER].copy_from_slice(&meta.site.0[..MAKER]);
+    seed[MAKER..].copy_from_slice(&hash[..8 - MAKER]);
+    line::witness(seed)
+}
+
+/// Whether this site wrote a value, or said last what it means.
+pub(super) fn is_ours(meta: &Meta, site: SiteId) -> bool {
+    let made_up = || site.0[..MAKER] == meta.site.0[..MAKER] && line::is_witness(site);
+    site == meta.site || made_up()
 }

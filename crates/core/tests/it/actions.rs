@@ -582,3 +582,21 @@ fn a_key_that_nobody_is_known_to_have_written_overrides_nothing() {
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
     }
 }
+
+/// SQLite acts on the row under its new number before it says that the row has it. A row inserted in the same
+/// instant has no number as high, so no other row is meant.
+#[test]
+fn a_row_that_names_itself_keeps_its_age_where_an_action_meets_its_new_number() {
+    let world = World::new();
+    let schema =
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, up INTEGER REFERENCES t ON UPDATE SET NULL, w);
+                  INSERT INTO t VALUES(1, 1, 'old')";
+    let (mut a, mut b) = pair(&world, schema);
+    a.run("UPDATE t SET w = 'new'");
+    a.replica.fold().unwrap();
+    b.run("BEGIN; INSERT INTO t VALUES(2, NULL, 'other'); UPDATE t SET id = id + 10; COMMIT");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["11|NULL|new", "12|NULL|other"]);
+    }
+}

@@ -734,3 +734,31 @@ fn a_column_that_counts_follows_no_row() {
     assert_eq!(asks(&a), asks(&b));
     assert_eq!(asks(&a).len(), 2);
 }
+
+/// Who wrote what is counted says it again where it was a reference for a while: elsewhere its row may have another
+/// number by now.
+#[test]
+fn what_named_a_row_before_it_was_a_counter_is_what_its_writer_says() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(k INTEGER PRIMARY KEY, n INT, w)";
+    let mut a = world.init("a", schema);
+    let mut b = world.clone_site(&mut a, "b");
+    let mut c = world.clone_site(&mut a, "c");
+    b.run("INSERT INTO t VALUES(1, 1, 'x')");
+    c.replica.set_policies(&["t.n=counter".parse().unwrap()]).unwrap();
+    a.pull(&mut b);
+    a.run("UPDATE t SET k = 5");
+    b.replica.set_policies(&["t.refs=n:t".parse().unwrap()]).unwrap();
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), ["5|5|x"]);
+    for _ in 0..2 {
+        a.pull(&mut c);
+        b.pull(&mut c);
+        b.pull(&mut a);
+        a.pull(&mut b);
+        c.pull(&mut a);
+    }
+    for site in [&a, &b, &c] {
+        assert_eq!(site.rows("SELECT * FROM t"), ["5|1|x"]);
+    }
+}

@@ -156,4 +156,20 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all numbers,policy,keys",
         breaks: "R-OWN: a digest takes a number for nobody's that a row has who stands for another",
     },
+    Mutant {
+        name: "forgets-its-witness",
+        file: "core/src/migrate/unsure.rs",
+        from: "site == meta.site || made_up()",
+        to: "site == meta.site && !made_up()",
+        campaign: "wild --all policy,keys",
+        breaks: "R-LREF: who said that a value is a reference does not say what it is when that ends",
+    },
+    Mutant {
+        name: "early-renewed",
+        file: "core/src/journal/answers.rs",
+        from: "self.is_empty(loc) || self.unnoted(loc).is_some()",
+        to: "self.is_empty(loc)",
+        campaign: "wild --all links,many,keys",
+        breaks: "R-CAP: a row that an action meets under its new number counts as written in all columns",
+    },
 ];

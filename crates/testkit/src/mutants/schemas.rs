@@ -239,7 +239,7 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "late-received",
         file: "core/src/migrate/late.rs",
-        from: "if received && written.site != meta.site {",
+        from: "if received && !unsure::is_ours(meta, written.site) {",
         to: "if false && received {",
         campaign: "wild --all policy,spelled",
         breaks: "R-LREF: who receives a policy says what the values of others mean",
