@@ -46,7 +46,7 @@ pub(crate) use policies::{follow_policies, set as set_policies, take as take_set
 use rusqlite::{Connection, params};
 use stashed::show_stashed;
 use std::collections::{BTreeMap, BTreeSet};
-use synqlite_wire::{Cell, Hlc, Rid, SiteId, Stamp, Value};
+use synqlite_wire::{Cell, Hlc, Rid, Stamp, Value};
 use unsure::{Columns, LIKELY, PERHAPS};
 
 /// So many states are stored anew at a time.
@@ -295,7 +295,14 @@ struct Regrouped {
 
 /// Stores states anew whose registers are of groups that the schema no longer has (R-GROUP), and all of a
 /// table whose key may be another, since they say which number a row asks for.
-fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, stale: &Stale) -> Result<Regrouped> {
+/// `received`: another site's policy made them so.
+fn regroup(
+    conn: &Connection,
+    meta: &mut Meta,
+    t: &Tracked,
+    stale: &Stale,
+    received: bool,
+) -> Result<Regrouped> {
     let rekeyed = stale.gap || stale.rekeyed;
     let was = registry::groups(conn, t.no)?;
     let now: Vec<(Vec<u32>, Vec<String>)> = t.table.groups.iter().map(|g| unit(t, g)).collect();
@@ -314,7 +321,7 @@ fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, stale: &Stale) -> Re
             if stale.gap {
                 keep_lost(conn, meta, t, &was, &stored)?;
             }
-            let freed = freed(meta.site, t, &was, &stored.state);
+            let freed = freed(meta, t, &was, &stored.state, received);
             if !freed.is_empty() {
                 regrouped.freed.push((stored.rid.clone(), freed));
             }
@@ -341,8 +348,15 @@ fn regroup(conn: &Connection, meta: &mut Meta, t: &Tracked, stale: &Stale) -> Re
 }
 
 /// Columns of a row that are kept, and referred to a row until a foreign key went: which number they are
-/// now differs between sites, as that row got others before.
-fn freed(own: SiteId, t: &Tracked, was: &[(Vec<u32>, Vec<String>)], state: &RowState) -> Columns {
+/// now differs between sites, as that row got others before. If what another site did is `received`, those of
+/// which this one has the word ([`late`]).
+fn freed(
+    meta: &Meta,
+    t: &Tracked,
+    was: &[(Vec<u32>, Vec<String>)],
+    state: &RowState,
+    received: bool,
+) -> Columns {
     let mut freed = Columns::new();
     for ((columns, keys), group) in was.iter().zip(&state.groups) {
         let Body::Stored(cell) = &group.body else { continue };
@@ -351,7 +365,11 @@ fn freed(own: SiteId, t: &Tracked, was: &[(Vec<u32>, Vec<String>)], state: &RowS
             continue;
         }
         for (i, no) in columns.iter().enumerate() {
-            let ticks = if group.column_stamp(i).site == own { LIKELY } else { PERHAPS };
+            let ours = unsure::is_ours(meta, group.column_stamp(i).site);
+            if received && !ours {
+                continue;
+            }
+            let ticks = if ours { LIKELY } else { PERHAPS };
             let here = t.column_nos.iter().position(|n| n == no);
             freed.extend(here.map(|c| (c, ticks)));
         }

@@ -50,7 +50,7 @@ pub(super) fn follow(
     let terms = Terms { policies, env: *env, pins: *pins };
     let altered = Altered::read(conn, meta, catalog, stale)?;
     let numbered = numbered(Lookup { conn, meta, catalog }, stale)?;
-    let freed = altered.prepare(conn, meta, catalog)?;
+    let freed = altered.prepare(conn, meta, catalog, *received)?;
     let mut fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
     let mut windows = journal::read_altered(conn, catalog, &fresh)?;
     let heirs = altered.displaced(conn, meta, catalog, &mut windows)?;
@@ -157,11 +157,12 @@ impl<'s> Altered<'s> {
         conn: &Connection,
         meta: &mut Meta,
         catalog: &Catalog,
+        received: bool,
     ) -> Result<Vec<Vec<(Rid, Columns)>>> {
         let other = |t: &Tracked| self.of(t).is_some_and(|s| s.gap || s.rekeyed);
         let (mut freed, mut halves) = (Vec::new(), Vec::new());
         for t in &catalog.tables {
-            let regrouped = self.of(t).map(|s| regroup(conn, meta, t, s)).transpose()?;
+            let regrouped = self.of(t).map(|s| regroup(conn, meta, t, s, received)).transpose()?;
             let regrouped = regrouped.unwrap_or_default();
             freed.push(regrouped.freed);
             halves.push(regrouped.halves);

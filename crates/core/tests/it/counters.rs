@@ -762,3 +762,29 @@ fn what_named_a_row_before_it_was_a_counter_is_what_its_writer_says() {
         assert_eq!(site.rows("SELECT * FROM t"), ["5|1|x"]);
     }
 }
+
+/// Of what others wrote, and is kept, they say what it is.
+#[test]
+fn who_hears_that_a_reference_counts_has_nothing_to_say_of_what_others_wrote() {
+    let world = World::new();
+    let schema = "CREATE TABLE t(k INTEGER PRIMARY KEY, n INT, u UNIQUE)";
+    let mut a = world.init_with("a", schema, &[("t.refs", "n:t")]);
+    let mut b = world.clone_site(&mut a, "b");
+    let mut c = world.clone_site(&mut a, "c");
+    c.replica.set_policies(&["t.n=counter".parse().unwrap()]).unwrap();
+    a.run("INSERT INTO t VALUES(1, 1, 'x')");
+    b.run("INSERT INTO t VALUES(2, 2, 'x')");
+    settle(&mut a, &mut b);
+    assert_eq!(a.replica.conflicts().unwrap().len(), 1);
+    let mut late = world.clone_site(&mut a, "late");
+    late.pull(&mut c);
+    settle(&mut a, &mut c);
+    settle(&mut b, &mut c);
+    settle(&mut a, &mut b);
+    late.pull(&mut a);
+    late.pull(&mut b);
+    assert_eq!(a.replica.digest().unwrap(), late.replica.digest().unwrap());
+    // Who says something makes up a site for it.
+    let sites = "SELECT count(*) FROM synqlite_site";
+    assert_eq!(late.rows(sites), a.rows(sites));
+}

@@ -172,4 +172,12 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all links,many,keys",
         breaks: "R-CAP: a row that an action meets under its new number counts as written in all columns",
     },
+    Mutant {
+        name: "freed-by-all",
+        file: "core/src/migrate.rs",
+        from: "if received && !ours {",
+        to: "if false && received && !ours {",
+        campaign: "wild --all policy,place,keys",
+        breaks: "R-LREF: who receives a policy says what kept values of others are that were references",
+    },
 ];
