@@ -157,17 +157,19 @@ fn means_nobody(lookup: Lookup<'_>, t: &Tracked, loc: &Loc, c: usize) -> Result<
 /// Whether references to this row show a row: it, or one that stands for it (R-UNIFY).
 fn is_shown(Lookup { conn, meta, .. }: Lookup<'_>, t: &Tracked, rid: &Rid) -> Result<bool> {
     let unified = settings::load(conn)?.unifies(&t.table.name);
-    let mut rid = rid.clone();
-    loop {
+    // A damaged file may say that rows lost to each other.
+    let (mut rid, mut met) = (rid.clone(), BTreeSet::new());
+    while met.insert(rid.clone()) {
         let Some(meant) = state::of(conn, meta, t, &rid)? else { return Ok(false) };
         if meant.loc.is_some() {
             return Ok(true);
         }
         match state::unique_winner(conn, meta, &meant)? {
             Some(winner) if unified => rid = winner,
-            _ => return Ok(false),
+            _ => break,
         }
     }
+    Ok(false)
 }
 
 /// What a table shows.

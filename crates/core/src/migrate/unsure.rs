@@ -8,14 +8,14 @@
 use super::spans::Spans;
 use crate::Result;
 use crate::catalog::{Catalog, Loc, Tracked};
-use crate::line as lines;
+use crate::line;
 use crate::meta::Meta;
 use crate::parts;
 use crate::state::{self, Body, Bulk, RowState};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use synqlite_wire::line::{self, WITNESS_TICKS};
+use synqlite_wire::line::{WITNESS_TICKS, is_witness};
 use synqlite_wire::{Hlc, Rid, SiteId, Stamp};
 
 /// What is unsure of rows of one table.
@@ -81,7 +81,7 @@ pub(super) fn stamp(
         }
     }
     if witness.latest > Hlc::ZERO {
-        lines::begin(conn, meta, site, witness.latest)?;
+        line::begin(conn, meta, site, witness.latest)?;
         meta.seen.raise(site, witness.latest);
         meta.observe(witness.latest);
     }
@@ -199,11 +199,11 @@ fn witness(meta: &mut Meta) -> SiteId {
     let mut seed = [0; 8];
     seed[..MAKER].copy_from_slice(&meta.site.0[..MAKER]);
     seed[MAKER..].copy_from_slice(&hash[..8 - MAKER]);
-    line::witness(seed)
+    synqlite_wire::line::witness(seed)
 }
 
 /// Whether this site wrote a value, or said last what it means.
 pub(super) fn is_ours(meta: &Meta, site: SiteId) -> bool {
-    let made_up = || site.0[..MAKER] == meta.site.0[..MAKER] && line::is_witness(site);
+    let made_up = || site.0[..MAKER] == meta.site.0[..MAKER] && is_witness(site);
     site == meta.site || made_up()
 }
