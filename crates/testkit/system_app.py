@@ -15,6 +15,26 @@ def triggers(conn, table):
     return [row[0] for row in conn.execute(sql, (table,))]
 
 
+def quoted(name):
+    return '"%s"' % name.replace('"', '""')
+
+
+def overwrite(conn, nth, table, column, text):
+    """As the function of that name in app.rs."""
+    text, of, c = text.strip("'").encode(), quoted(table), quoted(column)
+    found = (
+        "SELECT _rowid_ FROM %s WHERE typeof(%s) = 'text' AND length(CAST(%s AS BLOB)) = ? "
+        "AND (SELECT encoding FROM pragma_encoding) = 'UTF-8' ORDER BY 1 LIMIT 1 OFFSET ?"
+    )
+    row = conn.execute(found % (of, c, c), (len(text), int(nth))).fetchone()
+    # Python has it from 3.11 on.
+    if row is None or not hasattr(conn, "blobopen"):
+        return
+    with conn.blobopen(table, column, row[0]) as blob:
+        blob.write(text)
+    conn.execute("UPDATE %s SET %s = %s WHERE _rowid_ = ?" % (of, c, c), row)
+
+
 def run(conn, script, whole, at):
     try:
         last = conn.execute("SELECT coalesce(max(seq), 0) FROM synqlite_journal").fetchone()[0]
@@ -36,6 +56,8 @@ def run(conn, script, whole, at):
                 conn.execute("PRAGMA foreign_keys = %s" % ("OFF" if rest == "off" else keys))
             elif word == "@keep":
                 kept = triggers(conn, rest)
+            elif word == "@handle":
+                overwrite(conn, *rest.split("|", 3))
             elif word == "@make":
                 for text in kept:
                     conn.execute(text)

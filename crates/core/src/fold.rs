@@ -21,10 +21,12 @@ mod plain;
 mod references;
 mod spelling;
 mod stamps;
+mod uncaptured;
 mod unresolved_refs;
 mod unseen;
 
 pub use adopt::adopt;
+pub use uncaptured::uncaptured;
 pub use unresolved_refs::{keep, keep_unresolved, reserve_loose};
 
 use crate::Result;
@@ -88,10 +90,13 @@ pub fn fold(
     let (done, wrote) = run(conn, meta, catalog, terms, Fresh::new(), |fold| {
         let mut survey = journal::survey(conn, catalog)?;
         fold.independent(&mut survey)?;
-        match survey.is_done() {
-            true => Ok(catalog.tables.iter().map(|_| Window::default()).collect()),
-            false => journal::read_rest(conn, catalog, Some(&survey)),
+        if survey.is_done() {
+            return Ok(catalog.tables.iter().map(|_| Window::default()).collect());
         }
+        let mut windows = journal::read_rest(conn, catalog, Some(&survey))?;
+        let tables = catalog.tables.iter().zip(&mut windows);
+        tables.into_iter().try_for_each(|(t, window)| uncaptured(conn, t, window))?;
+        Ok(windows)
     })?;
     repair(conn, meta, catalog, terms.policies, wrote)?;
     Ok(done)
@@ -236,11 +241,12 @@ impl Fold<'_> {
 
     /// Folds such rows of the table at this position, and returns those that have to wait for all others.
     fn part(&mut self, survey: &Survey, position: usize, mut window: Window) -> Result<Window> {
+        let t = &self.catalog.tables[position];
+        uncaptured(self.conn, t, &mut window)?;
         self.stamps.span(self.meta, survey.earliest, window.times().1);
         if sums::are_many(self.meta) {
             sums::settle(self.conn, self.meta, self.catalog)?;
         }
-        let t = &self.catalog.tables[position];
         let referred = self.catalog.references_to(position).next().is_some();
         if !t.table.foreign_keys.is_empty() || referred || survey.inserts(position) {
             self.plain(t, &mut window)?;

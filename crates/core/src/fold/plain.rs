@@ -16,6 +16,13 @@ use synqlite_wire::Cell;
 /// Entries of so many rows are read at a time.
 const CHUNK: usize = parts::of(512);
 
+/// Columns, by position, on which nothing else depends.
+pub(super) fn alone(t: &Tracked) -> impl Iterator<Item = usize> {
+    let groups = t.table.groups.iter();
+    let alone = groups.filter(|g| !g.keeps_previous && !g.counter && g.foreign_keys.is_empty());
+    alone.flat_map(|g| g.columns.iter().copied())
+}
+
 impl Fold<'_> {
     /// Stamps the plain updates and deletes of a window, and takes them out of it.
     pub(super) fn plain(&mut self, t: &Tracked, window: &mut Window) -> Result<()> {
@@ -31,10 +38,7 @@ impl Fold<'_> {
     }
 
     fn plain_updates(&mut self, t: &Tracked, window: &mut Window) -> Result<()> {
-        let groups = t.table.groups.iter();
-        let alone = groups.filter(|g| !g.keeps_previous && !g.counter && g.foreign_keys.is_empty());
-        let alone: HashSet<u32> =
-            alone.flat_map(|g| g.columns.iter().map(|&c| t.column_nos[c])).collect();
+        let alone: HashSet<u32> = alone(t).map(|c| t.column_nos[c]).collect();
         let plain = |from: &Loc, c: &Changed| {
             let still = c.now == *from && c.previous.is_none() && c.start.is_none();
             still

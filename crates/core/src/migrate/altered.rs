@@ -53,6 +53,9 @@ pub(super) fn follow(
     let freed = altered.prepare(conn, meta, catalog, *received)?;
     let mut fresh: Fresh = stale.iter().map(|(no, s)| (*no, s.fresh.clone())).collect();
     let mut windows = journal::read_altered(conn, catalog, &fresh)?;
+    let in_place = |t: &Tracked| altered.of(t).is_none_or(|stale| !stale.gap);
+    let mut of_place = catalog.tables.iter().zip(&mut windows).filter(|(t, _)| in_place(t));
+    of_place.try_for_each(|(t, window)| fold::uncaptured(conn, t, window))?;
     let heirs = altered.displaced(conn, meta, catalog, &mut windows)?;
     let noted: Vec<Noted> = windows.iter().map(Noted::of).collect();
     // Nothing is shown before all that was written is known and stamped, also what no trigger noted: a

@@ -25,9 +25,9 @@ use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::meta::{Meta, Unsummed};
 use crate::parts;
 use crate::schema::quote;
-use crate::sqlvalue::{Located, as_ref};
+use crate::sqlvalue::{At, Located, as_ref};
 use crate::{Error, Result};
-use chunk::{CHECK, CHUNK, Chunk, Layout, hash, layout, sum_of, summed};
+use chunk::{CHECK, CHUNK, Chunk, Layout, differs, hash, layout, part, sum_of, summed, width};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use synqlite_wire::Value;
 
@@ -72,6 +72,64 @@ pub fn showed(
     Ok(byte == Some(hash(t.column_nos[c], as_ref(value)) as u8))
 }
 
+/// Compares rows of a table with their sums, best in ascending order of rowids.
+pub struct Comparison<'a> {
+    conn: &'a Connection,
+    t: &'a Tracked,
+    chunk: Option<Chunk>,
+}
+
+impl<'a> Comparison<'a> {
+    /// For rows of `t`.
+    pub fn new(conn: &'a Connection, t: &'a Tracked) -> Comparison<'a> {
+        Comparison { conn, t, chunk: None }
+    }
+
+    /// Those of the columns, by position, in which the row that is at `now` shows something else than when it was
+    /// at `from` and its sum was taken; all of them if one does and it cannot be told which, where `untouched` says
+    /// that no other column was written.
+    pub fn others(
+        &mut self,
+        (from, now): (&Loc, &Loc),
+        columns: Vec<usize>,
+        untouched: bool,
+    ) -> Result<Vec<usize>> {
+        let t = self.t;
+        let place = match from {
+            Loc::Row(rowid) => Some(*rowid),
+            Loc::Key(_) => {
+                let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
+                let mut statement = self.conn.prepare_cached(sql)?;
+                statement.query_row(params![t.no, At(from)], |row| row.get(0)).optional()?
+            }
+        };
+        let Some(place) = place else { return Ok(vec![]) };
+        let no = place.div_euclid(CHUNK);
+        if self.chunk.as_ref().is_none_or(|chunk| chunk.no != no) {
+            self.chunk = load(self.conn, t, no)?;
+        }
+        let Some(chunk) = &self.chunk else { return Ok(vec![]) };
+        let Some((sum, row)) = chunk.get(place).zip(t.read(self.conn, now)?) else {
+            return Ok(vec![]);
+        };
+        let (mut found, mut check, mut whole) = (vec![], 0u16, untouched);
+        for (i, of) in chunk.layout.iter().enumerate() {
+            let is = |c: &usize| (t.column_nos[*c], t.table.columns[*c].affinity) == *of;
+            let Some(c) = (0..row.len()).find(is) else {
+                whole = false;
+                continue;
+            };
+            let hash = hash(of.0, as_ref(&row[c]));
+            check = check.wrapping_add(part(hash));
+            if columns.contains(&c) && differs(&chunk.layout, i, sum, hash) {
+                found.push(c);
+            }
+        }
+        let untold = found.is_empty() && whole && check.to_le_bytes() != sum[..CHECK];
+        Ok(if untold { columns } else { found })
+    }
+}
+
 /// Whether it is time to take them.
 pub fn are_many(meta: &Meta) -> bool {
     meta.unsummed.places.len() >= MOST
@@ -108,9 +166,10 @@ pub fn settle(conn: &Connection, meta: &mut Meta, catalog: &Catalog) -> Result<(
         let mut writer = Writer::new(conn, t)?;
         for run in of_table.chunk_by(near) {
             let chunk = writer.open(run[0].1.div_euclid(CHUNK))?;
-            // Of other rows that are gone a fold may still have to hear.
+            // Of other rows that are gone a fold may still have to hear, and of others that were written past the
+            // triggers.
             run.iter().for_each(|(_, place)| chunk.clear(*place));
-            writer.take_range(run[0].1, run[run.len() - 1].1)?;
+            writer.take_some(run)?;
         }
         writer.finish()?;
     }
@@ -167,7 +226,7 @@ impl<'a> Writer<'a> {
         let sql = format!(
             "SELECT {loc}{names} FROM {target} AS o WHERE {loc} BETWEEN ?1 AND ?2 ORDER BY {loc}"
         );
-        let sum = vec![0; layout.len() + CHECK];
+        let sum = vec![0; width(&layout, t.has_rowid())];
         Ok(Writer { conn, t, columns, layout, sum, sql, chunk: None })
     }
 
@@ -183,11 +242,27 @@ impl<'a> Writer<'a> {
     }
 
     fn take_range(&mut self, lo: i64, hi: i64) -> Result<()> {
+        self.take_of(lo, hi, |_| true)
+    }
+
+    /// Takes the sums of the rows at these rowids, which are close together and in ascending order.
+    fn take_some(&mut self, places: &[(u32, i64)]) -> Result<()> {
+        let mut left = places.iter().map(|(_, place)| *place).peekable();
+        self.take_of(places[0].1, places[places.len() - 1].1, |rowid| {
+            while left.next_if(|place| *place < rowid).is_some() {}
+            left.peek() == Some(&rowid)
+        })
+    }
+
+    fn take_of(&mut self, lo: i64, hi: i64, mut takes: impl FnMut(i64) -> bool) -> Result<()> {
         let conn = self.conn;
         let mut statement = conn.prepare_cached(&self.sql)?;
         let mut rows = statement.query([lo, hi])?;
         while let Some(row) = rows.next()? {
-            self.take_row(row.get(0)?, row, 1)?;
+            let rowid = row.get(0)?;
+            if takes(rowid) {
+                self.take_row(rowid, row, 1)?;
+            }
         }
         Ok(())
     }
@@ -220,7 +295,7 @@ impl<'a> Writer<'a> {
                 self.chunk = other;
                 self.finish()?;
                 let known = load(self.conn, self.t, no)?;
-                match known.filter(|chunk| chunk.layout == self.layout) {
+                match known.filter(|chunk| self.fits(chunk)) {
                     Some(chunk) => chunk,
                     None => self.anew(no)?,
                 }
@@ -229,9 +304,19 @@ impl<'a> Writer<'a> {
         Ok(self.chunk.insert(chunk))
     }
 
+    fn empty(&self, no: i64) -> Chunk {
+        Chunk::new(no, &self.layout, self.t.has_rowid())
+    }
+
+    /// Whether its sums are of what those taken here are of.
+    fn fits(&self, chunk: &Chunk) -> bool {
+        chunk.layout == self.layout
+            && width(&chunk.layout, chunk.wide) == width(&self.layout, self.t.has_rowid())
+    }
+
     /// The chunk as its rows are now, if it was there with other columns.
     fn anew(&self, no: i64) -> Result<Chunk> {
-        let chunk = Chunk::new(no, &self.layout);
+        let chunk = self.empty(no);
         let (conn, t) = (self.conn, self.t);
         let sql = "SELECT 1 FROM synqlite_sum WHERE tbl = ?1 AND lo = ?2";
         if !conn.prepare_cached(sql)?.exists(params![t.no, no])? {
@@ -244,7 +329,7 @@ impl<'a> Writer<'a> {
         } else {
             other.take_range(lo, hi)?;
         }
-        Ok(other.chunk.take().unwrap_or_else(|| Chunk::new(no, &self.layout)))
+        Ok(other.chunk.take().unwrap_or_else(|| self.empty(no)))
     }
 
     /// Writes the sums taken last.

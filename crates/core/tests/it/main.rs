@@ -40,6 +40,7 @@ mod sites;
 mod slices;
 mod told;
 mod touched;
+mod uncaptured;
 mod undo;
 mod unfit;
 mod united;

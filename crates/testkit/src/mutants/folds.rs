@@ -180,4 +180,12 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all policy,place,keys",
         breaks: "R-LREF: who receives a policy says what kept values of others are that were references",
     },
+    Mutant {
+        name: "deaf-to-handles",
+        file: "core/src/fold/uncaptured.rs",
+        from: "if !updated || looked_at",
+        to: "if true || !updated || looked_at",
+        campaign: "wild --all handles,told",
+        breaks: "R-CAP: what a handle wrote to a row stays at its site",
+    },
 ];

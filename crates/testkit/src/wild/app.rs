@@ -1,9 +1,10 @@
 //! The application's side of a site: a connection with nothing of ours in it, in this process or on the
 //! system's SQLite, which a Python process has loaded.
 
+use super::schema::quote;
 use crate::world::Result;
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, MAIN_DB, OptionalExtension};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -181,6 +182,7 @@ pub fn run(conn: &Connection, script: &[String], whole: bool, at: f64) -> Result
                 ("@keys", "off") => conn.execute_batch("PRAGMA foreign_keys = OFF")?,
                 ("@keys", _) => conn.execute_batch(&format!("PRAGMA foreign_keys = {keys}"))?,
                 ("@keep", table) => kept = triggers(conn, table)?,
+                ("@handle", rest) => overwrite(conn, rest)?,
                 ("@make", _) => kept.iter().try_for_each(|sql: &String| conn.execute_batch(sql))?,
                 _ => conn.execute_batch(sql)?,
             }
@@ -213,4 +215,24 @@ pub fn folder() -> Result<tempfile::TempDir> {
     let memory = PathBuf::from("/dev/shm");
     let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
     Ok(tempfile::Builder::new().prefix("synqlite-wild").tempdir_in(base)?)
+}
+
+/// Overwrites a text of the same length by incremental blob I/O, and updates its row, which leaves it as it is.
+/// `what`: how many such rows come before, the table, the column, the new text.
+fn overwrite(conn: &Connection, what: &str) -> rusqlite::Result<()> {
+    let [nth, table, column, text] = what.splitn(4, '|').collect::<Vec<_>>()[..] else {
+        return Ok(());
+    };
+    let (text, of) = (text.trim_matches('\''), quote(table));
+    let c = quote(column);
+    let found = format!(
+        "SELECT _rowid_ FROM {of} WHERE typeof({c}) = 'text' AND length(CAST({c} AS BLOB)) = {} \
+         AND (SELECT encoding FROM pragma_encoding) = 'UTF-8' ORDER BY 1 LIMIT 1 OFFSET {nth}",
+        text.len()
+    );
+    let Some(row) = conn.query_row(&found, [], |row| row.get(0)).optional()? else { return Ok(()) };
+    let mut blob = conn.blob_open(MAIN_DB, table, column, row, false)?;
+    blob.write_at(text.as_bytes(), 0)?;
+    blob.close()?;
+    conn.execute(&format!("UPDATE {of} SET {c} = {c} WHERE _rowid_ = ?1"), [row]).map(drop)
 }

@@ -45,6 +45,8 @@ struct Draft<'a> {
     n: i64,
     /// Counters, and what is drawn for them.
     tally: Option<(Tally, Random)>,
+    /// The table for which sites set policies against each other, and what is drawn for it.
+    pairs: Option<(usize, Random)>,
 }
 
 /// The history of a seed, with about half of the regions `from` in it, and those of them in `always`.
@@ -70,6 +72,8 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
         (Tally::draw(&mut r), r)
     });
     let few = regions.has(Region::Few).then(|| r.index(20));
+    let pairs = regions.has(Region::Pairs) && regions.has(Region::Policy);
+    let pairs = pairs.then(|| contested(&schema, Random::new(seed ^ 0x7061_6972))).flatten();
     let mut draft = Draft {
         regions,
         sites,
@@ -84,6 +88,7 @@ pub fn history(seed: u64, sites: usize, from: &Regions, always: &Regions) -> His
         steps: Vec::new(),
         n: 0,
         tally,
+        pairs,
         path,
         r,
     };
@@ -133,6 +138,17 @@ fn often(r: &mut Random, schema: &Schema) -> Option<usize> {
     all.get(r.index(all.len().max(1))).copied()
 }
 
+/// A table with a column for most policies, if there is one.
+fn contested(schema: &Schema, mut r: Random) -> Option<(usize, Random)> {
+    let mut all: Vec<usize> = schema.keys().copied().collect();
+    let numbers = |t: &Table| t.columns.iter().any(|c| c.role == Role::Number);
+    if schema.values().any(numbers) {
+        all.retain(|no| numbers(&schema[no]));
+    }
+    let drawn = all.get(r.index(all.len().max(1))).copied();
+    drawn.map(|no| (no, r))
+}
+
 fn setup(r: &mut Random, regions: &Regions) -> Vec<String> {
     let mut out = Vec::new();
     if regions.has(Region::File) {
@@ -147,6 +163,29 @@ fn setup(r: &mut Random, regions: &Regions) -> Vec<String> {
         }
     }
     out
+}
+
+/// Which numbers a site shows.
+fn numbered(r: &mut Random, t: &Table) -> (String, String) {
+    (format!("{}.ids", t.name), ["local", "local", "shared"][r.index(3)].to_owned())
+}
+
+/// A policy of that kind for a table, if it has the column for it.
+fn policy(r: &mut Random, tables: &[&Table], t: &Table, kind: u64) -> Option<(String, String)> {
+    let named = |role: Role| t.columns.iter().find(|c| c.role == role).map(|c| &c.name);
+    let (key, values): (String, &[&str]) = match kind {
+        0..=3 => (format!("{}.on_unique", t.name), &["unify", "quarantine"]),
+        4 | 5 => (format!("{}.delete", t.name), &["last", "wins"]),
+        6 | 7 => ("fk".to_owned(), &["ignore", "enforce"]),
+        8 => (format!("{}.{}", t.name, named(Role::Number)?), &["counter"]),
+        9 => (format!("{}.identity", t.name), &["key", "birth"]),
+        _ => {
+            let other = tables[r.index(tables.len())];
+            let value = format!("{}:{}", named(Role::Number)?, other.name);
+            return Some((format!("{}.refs", t.name), value));
+        }
+    };
+    Some((key, values[r.index(values.len())].to_owned()))
 }
 
 impl Draft<'_> {
@@ -251,27 +290,34 @@ impl Draft<'_> {
     fn policy(&mut self, schema: &Schema) -> Option<(String, String)> {
         let tables: Vec<&Table> = schema.values().collect();
         let t = tables.get(self.r.index(tables.len().max(1)))?;
-        if self.regions.has(Region::Numbers) && t.numbers_rows() && self.r.one_in(3) {
-            let value = ["local", "local", "shared"][self.r.index(3)];
-            return Some((format!("{}.ids", t.name), value.to_owned()));
+        let numbers = self.regions.has(Region::Numbers) && t.numbers_rows();
+        if numbers && self.r.one_in(3) {
+            return Some(numbered(&mut self.r, t));
         }
         let r = &mut self.r;
-        let named = |role: Role| t.columns.iter().find(|c| c.role == role).map(|c| &c.name);
         // A counter that is a reference too is one of few things that are two.
         let kind = if self.few.is_some() && r.one_in(2) { 8 + 2 * r.below(2) } else { r.below(11) };
-        let (key, values): (String, &[&str]) = match kind {
-            0..=3 => (format!("{}.on_unique", t.name), &["unify", "quarantine"]),
-            4 | 5 => (format!("{}.delete", t.name), &["last", "wins"]),
-            6 | 7 => ("fk".to_owned(), &["ignore", "enforce"]),
-            8 => (format!("{}.{}", t.name, named(Role::Number)?), &["counter"]),
-            9 => (format!("{}.identity", t.name), &["key", "birth"]),
-            _ => {
-                let other = tables[r.index(tables.len())];
-                let value = format!("{}:{}", named(Role::Number)?, other.name);
-                return Some((format!("{}.refs", t.name), value));
+        policy(r, &tables, t, kind)
+    }
+
+    /// Some site sets a policy for the table for which all do.
+    fn pair(&mut self) {
+        let Some((no, mut r)) = self.pairs.take() else { return };
+        let site = r.index(self.sites);
+        let schema = self.schema(site);
+        let t = schema.get(&no).filter(|_| r.one_in(4) && self.live[site]);
+        let drawn = t.and_then(|t| {
+            let tables: Vec<&Table> = schema.values().collect();
+            let kind = [0, 4, 8, 9, 10, 10, 11][r.index(7)];
+            match self.regions.has(Region::Numbers) && t.numbers_rows() && kind == 11 {
+                true => Some(numbered(&mut r, t)),
+                false => policy(&mut r, &tables, t, kind),
             }
-        };
-        Some((key, values[r.index(values.len())].to_owned()))
+        });
+        if let Some((key, value)) = drawn {
+            self.push(site, Action::Policy(key, value));
+        }
+        self.pairs = Some((no, r));
     }
 
     /// A table on which no other depends is local from now on, or none is. Not one without a key that is ever
@@ -302,6 +348,7 @@ impl Draft<'_> {
             let action = self.action(site, exchange);
             self.push(site, action);
             self.count();
+            self.pair();
         }
         for site in 0..self.sites {
             if !self.live[site] {

@@ -56,6 +56,10 @@ pub enum Region {
     Counts,
     /// A search index that triggers keep.
     Search,
+    /// One table for which now this site and now that one sets a policy, whatever the others have set.
+    Pairs,
+    /// Values that are overwritten by incremental blob I/O, of which SQLite tells no trigger.
+    Handles,
 }
 
 /// All of them, with their names.
@@ -85,6 +89,8 @@ pub const ALL: &[(&str, Region)] = &[
     ("local", Region::Local),
     ("counts", Region::Counts),
     ("search", Region::Search),
+    ("pairs", Region::Pairs),
+    ("handles", Region::Handles),
 ];
 
 /// Which of them a history contains.
@@ -104,14 +110,18 @@ impl Regions {
     }
 
     /// About half of these, each history others, and those that are in `always`. Whether rows are numbered
-    /// for each site, tables local for a time, counters added to, or texts searched is drawn apart, one time in four:
-    /// histories without that are what they were before.
+    /// for each site, tables local for a time, counters added to, texts searched, policies set against each
+    /// other, or values overwritten by handles is drawn apart, one time in four: histories without that are what they
+    /// were before.
     pub fn draw(&self, r: &mut Random, apart: &mut Random, always: &Regions) -> Regions {
         let drawn = self.0.iter().copied().filter(|region| {
             let drawn = match region {
-                Region::Numbers | Region::Local | Region::Counts | Region::Search => {
-                    apart.one_in(4)
-                }
+                Region::Numbers
+                | Region::Local
+                | Region::Counts
+                | Region::Search
+                | Region::Pairs
+                | Region::Handles => apart.one_in(4),
                 _ => r.one_in(2),
             };
             drawn || always.has(*region)
@@ -126,6 +136,8 @@ impl Regions {
         let drawn = if drawn.has(Region::Counts) { drawn.without(&restore) } else { drawn };
         use Region::{Alter, Order, Rebuild, Replace, Retype, Triggers, Twice};
         let unheard = Regions(vec![Alter, Order, Rebuild, Replace, Retype, Triggers, Twice]);
+        // An index that triggers keep does not hear of handles either.
+        let unheard = Regions([unheard.0, vec![Region::Handles]].concat());
         if drawn.has(Region::Search) { drawn.without(&unheard) } else { drawn }
     }
 

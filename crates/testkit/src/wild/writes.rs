@@ -54,6 +54,12 @@ impl Writer<'_> {
         }
         let t = tables[self.r.index(tables.len())];
         let replace = self.regions.has(Region::Replace);
+        if self.regions.has(Region::Handles)
+            && self.r.one_in(6)
+            && let Some(handle) = self.handle(t)
+        {
+            return Some(handle);
+        }
         if self.few.is_some()
             && self.r.one_in(6)
             && let Some(back) = self.back(t)
@@ -135,6 +141,17 @@ impl Writer<'_> {
             Some(nth) => value_of_few(self.r, pool, nth),
             None => value(self.r, pool),
         }
+    }
+
+    /// A mark of one row is overwritten by another through a handle, for [`super::app`].
+    fn handle(&mut self, t: &Table) -> Option<String> {
+        let c = t.columns.iter().find(|c| c.role == Role::Token)?;
+        let computed = t.columns.iter().any(|c| c.role == Role::Generated);
+        if !t.has_rowid() || computed || !c.ty.is_empty() {
+            return None;
+        }
+        let mark = self.mark();
+        Some(format!("@handle {}|{}|{}|{mark}", self.nth(4), t.name, c.name))
     }
 
     /// Which of the rows that are there a statement means, of `count` or of few.

@@ -11,6 +11,10 @@ pub const CHUNK: i64 = 64;
 /// Bytes of a sum beside those of its columns.
 pub const CHECK: usize = 2;
 
+/// More bytes, at the end of a sum, of each column that keeps blobs as they are, where rows have rowids: those a
+/// program can overwrite with no trigger noting it, so their one byte has to tell without the check.
+const MORE: usize = 3;
+
 /// Columns of which sums are: number and affinity of each.
 pub type Layout = Vec<(u32, Affinity)>;
 
@@ -30,6 +34,10 @@ pub struct Chunk {
     pub no: i64,
     /// What columns the sums are of.
     pub layout: Layout,
+    /// Whether they have [`MORE`] bytes of some.
+    pub wide: bool,
+    /// Bytes of each.
+    width: usize,
     /// A bit for each place that has a sum.
     present: u64,
     /// The sums, one after another.
@@ -38,14 +46,15 @@ pub struct Chunk {
 
 impl Chunk {
     /// One without sums.
-    pub fn new(no: i64, layout: &Layout) -> Chunk {
-        let sums = vec![0; CHUNK as usize * (layout.len() + CHECK)];
-        Chunk { no, layout: layout.clone(), present: 0, sums }
+    pub fn new(no: i64, layout: &Layout, wide: bool) -> Chunk {
+        let width = width(layout, wide);
+        let sums = vec![0; CHUNK as usize * width];
+        Chunk { no, layout: layout.clone(), wide, width, present: 0, sums }
     }
 
     /// The sum of a place.
     pub fn get(&self, place: i64) -> Option<&[u8]> {
-        let (at, width) = (place.rem_euclid(CHUNK) as usize, self.layout.len() + CHECK);
+        let (at, width) = (place.rem_euclid(CHUNK) as usize, self.width);
         (self.present >> at & 1 == 1).then(|| &self.sums[at * width..(at + 1) * width])
     }
 
@@ -82,10 +91,11 @@ impl Chunk {
         let mut out = Vec::with_capacity(self.sums.len() + 3 * self.layout.len() + 12);
         put(&mut out, self.layout.len() as u64);
         for &(no, affinity) in &self.layout {
-            put(&mut out, u64::from(no) << 3 | affinity as u64);
+            let kind = if self.wide && affinity == Affinity::Blob { WIDE } else { affinity as u64 };
+            put(&mut out, u64::from(no) << 3 | kind);
         }
         out.extend(self.present.to_le_bytes());
-        let width = self.layout.len() + CHECK;
+        let width = self.width;
         for i in 0..width {
             let mut column = self.places().map(|at| self.sums[at * width + i]);
             let first = column.next().unwrap_or_default();
@@ -102,15 +112,16 @@ impl Chunk {
     /// `None` if the bytes are of no chunk.
     pub fn from_bytes(no: i64, mut bytes: &[u8]) -> Option<Chunk> {
         let columns = get(&mut bytes)?;
-        let mut layout = Layout::new();
+        let (mut layout, mut wide) = (Layout::new(), false);
         for _ in 0..columns {
             let column = get(&mut bytes)?;
+            wide |= column & 7 == WIDE;
             layout.push((u32::try_from(column >> 3).ok()?, affinity(column & 7)?));
         }
         let (present, mut rest) = bytes.split_first_chunk::<8>()?;
-        let mut chunk = Chunk::new(no, &layout);
+        let mut chunk = Chunk::new(no, &layout, wide);
         chunk.present = u64::from_le_bytes(*present);
-        let width = layout.len() + CHECK;
+        let width = chunk.width;
         let places: Vec<usize> = chunk.places().collect();
         for i in 0..width {
             let (all_same, after) = rest.split_first()?;
@@ -146,23 +157,57 @@ fn get(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
+/// What stands for the affinity of a column of which a sum has [`MORE`] bytes.
+const WIDE: u64 = 5;
+
 fn affinity(number: u64) -> Option<Affinity> {
+    let number = if number == WIDE { Affinity::Blob as u64 } else { number };
     let all =
         [Affinity::Blob, Affinity::Text, Affinity::Numeric, Affinity::Integer, Affinity::Real];
     all.into_iter().find(|affinity| *affinity as u64 == number)
 }
 
-/// Writes the sum of a row, whose summed columns `value` gives, to `out`.
+/// Bytes of a sum of these columns.
+pub fn width(layout: &Layout, wide: bool) -> usize {
+    let more = if wide { blobs(layout).count() * MORE } else { 0 };
+    CHECK + layout.len() + more
+}
+
+/// Where in a layout columns are that keep blobs as they are.
+fn blobs(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
+    let blob = |(_, (_, affinity)): &(usize, &(u32, Affinity))| *affinity == Affinity::Blob;
+    layout.iter().enumerate().filter(blob).map(|(i, _)| i)
+}
+
+fn more(hash: u64) -> [u8; MORE] {
+    [24, 32, 40].map(|bits| (hash >> bits) as u8)
+}
+
+/// Whether the column at `i` of a layout showed something else than what has this hash, when the sum was taken.
+pub fn differs(layout: &Layout, i: usize, sum: &[u8], hash: u64) -> bool {
+    let at = blobs(layout).position(|blob| blob == i).map(|nth| CHECK + layout.len() + nth * MORE);
+    let same = at.and_then(|at| sum.get(at..at + MORE)).is_none_or(|more_of| more_of == more(hash));
+    sum[CHECK + i] != hash as u8 || !same
+}
+
+/// Writes the sum of a row, whose summed columns `value` gives, to `out`: as much of it as has room there.
 pub fn sum_of<'r>(
     layout: &Layout,
     value: impl Fn(usize) -> rusqlite::Result<ValueRef<'r>>,
     out: &mut [u8],
 ) -> Result<()> {
     let mut check = 0u16;
-    for (i, &(no, _)) in layout.iter().enumerate() {
+    let (sum, rest) = out.split_at_mut(CHECK + layout.len());
+    let mut rest = rest.chunks_exact_mut(MORE);
+    for (i, &(no, affinity)) in layout.iter().enumerate() {
         let hash = hash(no, value(i)?);
-        out[CHECK + i] = hash as u8;
+        sum[CHECK + i] = hash as u8;
         check = check.wrapping_add(part(hash));
+        if affinity == Affinity::Blob
+            && let Some(rest) = rest.next()
+        {
+            rest.copy_from_slice(&more(hash));
+        }
     }
     out[..CHECK].copy_from_slice(&check.to_le_bytes());
     Ok(())
@@ -210,7 +255,7 @@ mod tests {
     use synqlite_wire::Value;
 
     fn sum(layout: &Layout, row: &[Value]) -> Vec<u8> {
-        let mut sum = vec![0; layout.len() + CHECK];
+        let mut sum = vec![0; width(layout, true)];
         sum_of(layout, |i| Ok(as_ref(&row[i])), &mut sum).unwrap();
         sum
     }
@@ -218,7 +263,7 @@ mod tests {
     #[test]
     fn bytes_of_a_chunk_are_read_back() {
         let layout = vec![(0, Affinity::Text), (300, Affinity::Real), (2, Affinity::Blob)];
-        let mut chunk = Chunk::new(-2, &layout);
+        let mut chunk = Chunk::new(-2, &layout, true);
         for bytes in [0, 1, 2] {
             let read = Chunk::from_bytes(-2, &chunk.bytes()).unwrap();
             assert_eq!(

@@ -177,6 +177,7 @@ impl Sums {
                 alike.layouts.push(layout.clone());
                 alike.layouts.len() - 1
             });
+            let sum = &sum[..layout.len() + CHECK];
             alike.places.entry((at, sum.to_vec())).or_default().push_back(loc.clone());
         }
         alike
