@@ -2,6 +2,7 @@
 
 use crate::dash::{self, Used};
 use crate::env::Environment;
+use crate::geometry;
 use crate::{Error, Result};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
@@ -130,6 +131,7 @@ pub(crate) fn connect(path: &Path, write: bool, env: &dyn Environment) -> Result
         conn.set_prepared_statement_cache_capacity(256);
         conn.execute_batch("PRAGMA foreign_keys=OFF; PRAGMA recursive_triggers=OFF;")?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        geometry::register(&conn)?;
         Ok(conn)
     };
     // Rows are looked up in the order in which they come; SQLite's 2 MB hold a small part of most files. This

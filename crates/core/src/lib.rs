@@ -72,6 +72,7 @@ mod export;
 mod fixture;
 mod fold;
 mod gaps;
+mod geometry;
 mod history;
 mod inbox;
 mod init;

@@ -598,7 +598,10 @@ fn everything_that_is_handed_out_has_one_version() {
 
 /// The modules of `core`, from below. A module uses what is in its own layer or below it.
 const LAYERS: [(&str, &[&str]); 10] = [
-    ("ground", &["count", "dash", "env", "error", "meta", "parts", "progress", "sqlvalue"]),
+    (
+        "ground",
+        &["count", "dash", "env", "error", "geometry", "meta", "parts", "progress", "sqlvalue"],
+    ),
     ("model", &["asked", "catalog", "equal", "schema"]),
     ("store", &["history", "inbox", "referring", "refs", "state"]),
     ("capture", &["capture", "registry", "renames", "settings", "track"]),

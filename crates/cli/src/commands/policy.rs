@@ -26,7 +26,8 @@ use synqlite_front::answer;
 ///                          transaction: readers see all of it or nothing
 ///   local_tables=A,B       tables that are not replicated
 ///   replicate_tables=A,B   tables that are, although there are reasons not to: what migration tools
-///                          note, and indexes over the text of floating-point numbers
+///                          note, a GeoPackage says of its layers, and indexes over the text of
+///                          floating-point numbers
 ///   fire_on_merge=A,B      triggers that run for merged rows too: only such as write local tables;
 ///                          those that only keep a search index do in any case
 ///

@@ -1,4 +1,4 @@
-"""Runs the recipes of docs/guides/migrations.md as they stand there, with the real tools.
+"""Runs the recipes of docs/guides/migrations.md and geopackage.md as they stand there, with the real tools.
 
     run.py SYNQLITE [SECTION...]
 
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-GUIDE = Path(__file__).resolve().parents[4] / "docs/guides/migrations.md"
+GUIDES = Path(__file__).resolve().parents[4] / "docs/guides"
 # Seconds: to install a tool, and to run any other block.
 INSTALL, STEP = 150, 60
 
@@ -100,12 +100,15 @@ def play(name, blocks, synqlite):
                         return f"WRONG {name}: {command}\n{said}instead of\n{want}"
             else:
                 return f"WRONG {name}: a block in {language} without a file"
-        for database in ["notes.db", "laptop.db"]:
+        databases = ["notes.db", "laptop.db"]
+        if not Path(folder, databases[0]).exists():
+            databases = ["office.gpkg", "field.gpkg"]
+        for database in databases:
             status, said = bash(f"synqlite verify --full {database}", folder, environment, STEP)
             if status != 0:
                 return f"WRONG {name}: verify says of {database}: {said}"
         digests = [bash(f"synqlite digest {db}", folder, environment, STEP)[1].split()[0]
-                   for db in ["notes.db", "laptop.db"]]
+                   for db in databases]
         if digests[0] != digests[1]:
             return f"WRONG {name}: the digests differ"
     return f"right {name}"
@@ -115,7 +118,8 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     results = []
-    for name, blocks in sections(GUIDE.read_text()):
+    guides = [GUIDES / "migrations.md", GUIDES / "geopackage.md"]
+    for name, blocks in sections("".join(guide.read_text() for guide in guides)):
         if not sys.argv[2:] or name in sys.argv[2:]:
             results.append(play(name, blocks, sys.argv[1]))
             print(results[-1], flush=True)

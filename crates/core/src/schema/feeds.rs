@@ -1,18 +1,22 @@
 //! Triggers that keep a search index up to date: full-text and R-tree tables, fed by a table of the
-//! application.
+//! application. What a GeoPackage counts by triggers is kept in the same way.
 //!
 //! Such an index is local, and each site's trigger keeps it. So it has to fire for merged rows too,
 //! and may: what it writes is replicated nowhere. That holds where a trigger writes nothing else, and
-//! where this program can run it: it has no functions and tokenizers that the application registers.
+//! where this program can run it: it has no functions and tokenizers that the application registers, but
+//! for those of a GeoPackage (`geometry`).
 
 use super::quote;
 use super::sql::{Kind, Token, tokens};
 use crate::Result;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Modules whose tables hold nothing but what is put in, and are no part of a replica.
 const INDEXES: [&str; 6] = ["fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"];
+
+/// The table in which a GeoPackage has the number of rows of each of its tables.
+pub(super) const COUNTS: &str = "gpkg_ogr_contents";
 
 /// A trigger that writes a search index.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -120,7 +124,9 @@ pub(super) fn application_triggers(conn: &Connection) -> Result<Vec<(String, Str
 
 /// What to tell at `init` about the triggers of replicated tables.
 pub fn notes(conn: &Connection, tables: &[super::Table]) -> Result<Vec<String>> {
-    let replicated = |feed: &Feed| tables.iter().any(|t| t.name.eq_ignore_ascii_case(&feed.table));
+    let is_replicated = |name: &String| tables.iter().any(|t| t.name.eq_ignore_ascii_case(name));
+    let replicated =
+        |feed: &Feed| is_replicated(&feed.table) && !feed.indexes.iter().any(is_replicated);
     let note = |feed: Feed| {
         let (trigger, index) = (&feed.trigger, feed.indexes.join(" and "));
         match &feed.obstacle {
@@ -157,6 +163,14 @@ fn search_indexes(conn: &Connection) -> Result<BTreeMap<String, Option<String>>>
             let why = opened.err().map(|e| format!("this program cannot open {name} ({e})"));
             indexes.insert(name.to_ascii_lowercase(), why);
         }
+    }
+    let sql = "SELECT (SELECT count(*) FROM main.sqlite_master AS t WHERE t.type = 'trigger' \
+               AND t.tbl_name = m.tbl_name AND t.name LIKE 'synqlite\\_insert\\_%' ESCAPE '\\') > 0 \
+               FROM main.sqlite_master AS m WHERE m.type = 'table' AND lower(m.name) = ?1";
+    let captured = conn.prepare_cached(sql)?.query_row([COUNTS], |row| row.get(0)).optional()?;
+    if let Some(captured) = captured {
+        let why = format!("{COUNTS} is replicated");
+        indexes.insert(COUNTS.to_owned(), Some(why).filter(|_| captured));
     }
     Ok(indexes)
 }

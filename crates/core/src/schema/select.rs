@@ -1,6 +1,7 @@
 //! Which tables take part at all, and why others do not.
 
 use super::Selection;
+use super::feeds::COUNTS;
 use super::pragmas::{Entry, EntryKind, Inventory};
 use super::read::Draft;
 use super::tools;
@@ -60,6 +61,16 @@ impl<'a> Choice<'a> {
         if let Some(tool) = tools::keeper(&draft.table) {
             return Err(format!(
                 "bookkeeping of {tool}: each site runs its migrations itself; {all_the_same}"
+            ));
+        }
+        if tools::is_of_layers(&draft.table) {
+            return Err(format!(
+                "layers of a GeoPackage: each site makes them itself; {all_the_same}"
+            ));
+        }
+        if is(COUNTS) {
+            return Err(format!(
+                "numbers of rows, which the triggers of each site count; {all_the_same}"
             ));
         }
         match &draft.inexact {

@@ -1,8 +1,8 @@
-//! Tables in which migration tools note what they have done to this file.
+//! Tables in which migration tools note what they have done to this file, and GeoPackages what layers it has.
 //!
 //! Every site runs its migrations itself. If such a table were replicated, a site would learn from
 //! another that a migration is done which it has not made, and would never make it; and two that made
-//! the same would have it noted twice. So they are local, unless somebody asks for them.
+//! the same would have it noted twice. So they are local, unless somebody asks for them. So it is of layers.
 
 use super::Table;
 
@@ -113,6 +113,23 @@ const SHAPED: &[(&str, &[&str], &str)] = &[
     ("SchemaVersions", &["SchemaVersionID", "ScriptName", "Applied"], "DbUp"),
     ("aerich", &["id", "version", "app", "content"], "Aerich"),
 ];
+
+/// Tables in which a GeoPackage says what layers it has (OGC 12-128). A program that makes a layer writes them,
+/// and would fail where another site's rows stand there already, without the layer.
+const LAYERS: &[&str] = &[
+    "gpkg_contents",
+    "gpkg_data_columns",
+    "gpkg_extensions",
+    "gpkg_geometry_columns",
+    "gpkg_spatial_ref_sys",
+    "gpkg_tile_matrix",
+    "gpkg_tile_matrix_set",
+];
+
+/// Whether the table says what layers a GeoPackage has.
+pub(super) fn is_of_layers(table: &Table) -> bool {
+    LAYERS.iter().any(|name| table.name.eq_ignore_ascii_case(name))
+}
 
 /// The tool that notes its migrations in this table, if it is known to.
 pub(super) fn keeper(table: &Table) -> Option<&'static str> {

@@ -15,6 +15,7 @@ mod folds;
 mod forks;
 mod freed;
 mod gaps;
+mod geopackage;
 mod init;
 mod instants;
 mod invalid;

@@ -47,6 +47,20 @@ fn what_depends_on_the_version_of_sqlite_is_left_out() {
 }
 
 #[test]
+fn what_a_geopackage_says_of_its_layers_is_left_out() {
+    let sql = "CREATE TABLE gpkg_contents(table_name TEXT NOT NULL PRIMARY KEY, min_x);
+        CREATE TABLE gpkg_ogr_contents(table_name TEXT NOT NULL PRIMARY KEY, feature_count);
+        CREATE TABLE gpkg_metadata(id INTEGER PRIMARY KEY); CREATE TABLE tree(fid INTEGER PRIMARY KEY, geom)";
+    let found = schema(sql);
+    assert_eq!(names(&found.tables), ["gpkg_metadata", "tree"]);
+    let skipped = skipped(&found);
+    assert!(skipped["gpkg_contents"].starts_with("layers of a GeoPackage"));
+    assert!(skipped["gpkg_ogr_contents"].starts_with("numbers of rows"));
+    let asked = schema_with(sql, &[("replicate_tables", "gpkg_contents,gpkg_ogr_contents")]);
+    assert_eq!(asked.tables.len(), 4);
+}
+
+#[test]
 fn bookkeeping_of_migration_tools_is_left_out() {
     let conn = "CREATE TABLE alembic_version(version_num VARCHAR(32) NOT NULL PRIMARY KEY);
         CREATE TABLE Knex_Migrations(id integer PRIMARY KEY, name, batch, migration_time);
