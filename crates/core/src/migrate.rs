@@ -598,5 +598,6 @@ pub(crate) fn changed(loc: &Loc, written: BTreeMap<u32, i64>) -> Changed {
         set: BTreeMap::new(),
         start: None,
         last: 0,
+        idly: false,
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Touch {
     pub(super) image: Option<i64>,
     pub(super) set: BTreeMap<u32, Set>,
     pub(super) last: Millis,
+    /// Whether an update left it as it was.
+    pub(super) idly: bool,
     /// The latest entry that says that a delete of the row is beginning.
     pub(super) leaving: Option<i64>,
 }
@@ -498,6 +500,7 @@ impl Touch {
 
     fn update(&mut self, columns: &[u32], at: Millis) {
         self.last = at;
+        self.idly |= columns.is_empty();
         let image = self.image.take();
         for &c in columns {
             let since = self.written.insert(c, at);
@@ -611,9 +614,9 @@ pub fn settle(conn: &Connection, t: &Tracked, mut replay: Replay) -> Result<Wind
                 window.born.insert(loc, born);
             }
             Slot::Old(from, touch) => {
-                let Touch { written, previous, set, last, .. } = touch;
+                let Touch { written, previous, set, last, idly, .. } = touch;
                 let (now, replaced, start) = (loc, None, previous);
-                let row = Changed { now, written, replaced, previous, set, start, last };
+                let row = Changed { now, written, replaced, previous, set, start, last, idly };
                 changed.push((from, row));
             }
         }
@@ -690,7 +693,8 @@ fn pair_replaced(
         let began = began.unwrap_or(seq);
         let replaced = Some(Replaced { at: born.at, image: seq, began });
         let (previous, set, last) = (None, BTreeMap::new(), born.at);
-        let changed = Changed { now, written, replaced, previous, set, start, last };
+        let idly = false;
+        let changed = Changed { now, written, replaced, previous, set, start, last, idly };
         window.changed.insert(from, changed);
     }
     Ok(())

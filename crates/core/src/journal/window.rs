@@ -88,6 +88,8 @@ pub struct Changed {
     pub start: Option<i64>,
     /// When it was last updated, in whatever column; 0 if it only gave way to another row.
     pub last: Millis,
+    /// Whether an update left it as it was.
+    pub idly: bool,
 }
 
 /// A write that may have been a foreign key's action.

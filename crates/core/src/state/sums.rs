@@ -12,11 +12,13 @@
 //!
 //! A row is found by its *place*: its rowid, or in a table without rowids the number of its entry.
 
+mod again;
 mod chunk;
 mod compare;
 mod defaulted;
 mod renamed;
 
+pub use again::Comparison;
 pub use compare::{Compared, Sums};
 pub use defaulted::defaulted;
 
@@ -25,9 +27,9 @@ use crate::catalog::{Catalog, Loc, Tracked, loc_sql};
 use crate::meta::{Meta, Unsummed};
 use crate::parts;
 use crate::schema::quote;
-use crate::sqlvalue::{At, Located, as_ref};
+use crate::sqlvalue::{Located, as_ref};
 use crate::{Error, Result};
-use chunk::{CHECK, CHUNK, Chunk, Layout, differs, hash, layout, part, sum_of, summed, width};
+use chunk::{CHECK, CHUNK, Chunk, Layout, hash, layout, sum_of, summed, width};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use synqlite_wire::Value;
 
@@ -67,67 +69,9 @@ pub fn showed(
     };
     let Some(place) = place else { return Ok(false) };
     let Some(chunk) = load(conn, t, place.div_euclid(CHUNK))? else { return Ok(false) };
-    let at = chunk.layout.iter().position(|(no, _)| *no == t.column_nos[c]);
+    let at = chunk.layout.iter().position(|of| of.no == t.column_nos[c]);
     let byte = chunk.get(place).zip(at).map(|(sum, at)| sum[CHECK + at]);
     Ok(byte == Some(hash(t.column_nos[c], as_ref(value)) as u8))
-}
-
-/// Compares rows of a table with their sums, best in ascending order of rowids.
-pub struct Comparison<'a> {
-    conn: &'a Connection,
-    t: &'a Tracked,
-    chunk: Option<Chunk>,
-}
-
-impl<'a> Comparison<'a> {
-    /// For rows of `t`.
-    pub fn new(conn: &'a Connection, t: &'a Tracked) -> Comparison<'a> {
-        Comparison { conn, t, chunk: None }
-    }
-
-    /// Those of the columns, by position, in which the row that is at `now` shows something else than when it was
-    /// at `from` and its sum was taken; all of them if one does and it cannot be told which, where `untouched` says
-    /// that no other column was written.
-    pub fn others(
-        &mut self,
-        (from, now): (&Loc, &Loc),
-        columns: Vec<usize>,
-        untouched: bool,
-    ) -> Result<Vec<usize>> {
-        let t = self.t;
-        let place = match from {
-            Loc::Row(rowid) => Some(*rowid),
-            Loc::Key(_) => {
-                let sql = "SELECT id FROM synqlite_row WHERE tbl = ?1 AND loc = ?2";
-                let mut statement = self.conn.prepare_cached(sql)?;
-                statement.query_row(params![t.no, At(from)], |row| row.get(0)).optional()?
-            }
-        };
-        let Some(place) = place else { return Ok(vec![]) };
-        let no = place.div_euclid(CHUNK);
-        if self.chunk.as_ref().is_none_or(|chunk| chunk.no != no) {
-            self.chunk = load(self.conn, t, no)?;
-        }
-        let Some(chunk) = &self.chunk else { return Ok(vec![]) };
-        let Some((sum, row)) = chunk.get(place).zip(t.read(self.conn, now)?) else {
-            return Ok(vec![]);
-        };
-        let (mut found, mut check, mut whole) = (vec![], 0u16, untouched);
-        for (i, of) in chunk.layout.iter().enumerate() {
-            let is = |c: &usize| (t.column_nos[*c], t.table.columns[*c].affinity) == *of;
-            let Some(c) = (0..row.len()).find(is) else {
-                whole = false;
-                continue;
-            };
-            let hash = hash(of.0, as_ref(&row[c]));
-            check = check.wrapping_add(part(hash));
-            if columns.contains(&c) && differs(&chunk.layout, i, sum, hash) {
-                found.push(c);
-            }
-        }
-        let untold = found.is_empty() && whole && check.to_le_bytes() != sum[..CHECK];
-        Ok(if untold { columns } else { found })
-    }
 }
 
 /// Whether it is time to take them.
@@ -226,7 +170,7 @@ impl<'a> Writer<'a> {
         let sql = format!(
             "SELECT {loc}{names} FROM {target} AS o WHERE {loc} BETWEEN ?1 AND ?2 ORDER BY {loc}"
         );
-        let sum = vec![0; width(&layout, t.has_rowid())];
+        let sum = vec![0; width(&layout)];
         Ok(Writer { conn, t, columns, layout, sum, sql, chunk: None })
     }
 
@@ -295,7 +239,7 @@ impl<'a> Writer<'a> {
                 self.chunk = other;
                 self.finish()?;
                 let known = load(self.conn, self.t, no)?;
-                match known.filter(|chunk| self.fits(chunk)) {
+                match known.filter(|chunk| chunk.layout == self.layout) {
                     Some(chunk) => chunk,
                     None => self.anew(no)?,
                 }
@@ -304,19 +248,9 @@ impl<'a> Writer<'a> {
         Ok(self.chunk.insert(chunk))
     }
 
-    fn empty(&self, no: i64) -> Chunk {
-        Chunk::new(no, &self.layout, self.t.has_rowid())
-    }
-
-    /// Whether its sums are of what those taken here are of.
-    fn fits(&self, chunk: &Chunk) -> bool {
-        chunk.layout == self.layout
-            && width(&chunk.layout, chunk.wide) == width(&self.layout, self.t.has_rowid())
-    }
-
     /// The chunk as its rows are now, if it was there with other columns.
     fn anew(&self, no: i64) -> Result<Chunk> {
-        let chunk = self.empty(no);
+        let chunk = Chunk::new(no, &self.layout);
         let (conn, t) = (self.conn, self.t);
         let sql = "SELECT 1 FROM synqlite_sum WHERE tbl = ?1 AND lo = ?2";
         if !conn.prepare_cached(sql)?.exists(params![t.no, no])? {
@@ -329,7 +263,7 @@ impl<'a> Writer<'a> {
         } else {
             other.take_range(lo, hi)?;
         }
-        Ok(other.chunk.take().unwrap_or_else(|| self.empty(no)))
+        Ok(other.chunk.take().unwrap_or_else(|| Chunk::new(no, &self.layout)))
     }
 
     /// Writes the sums taken last.

@@ -75,7 +75,7 @@ fn a_row_of_a_table_without_rowids_goes_with_an_update_that_leaves_it_as_it_is()
 #[test]
 fn no_blob_is_missed() {
     let world = World::new();
-    let sql = "CREATE TABLE doc(id INTEGER PRIMARY KEY, n, body); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL \
+    let sql = "CREATE TABLE doc(id INTEGER PRIMARY KEY, n, body BLOB); WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL \
         SELECT n + 1 FROM r WHERE n < 3000) INSERT INTO doc SELECT n, 0, zeroblob(8) FROM r";
     let mut a = world.init("a", sql);
     let mut b = world.clone_site(&mut a, "b");
@@ -84,6 +84,17 @@ fn no_blob_is_missed() {
     a.run("UPDATE doc SET n = 1 WHERE id % 2; UPDATE doc SET n = n WHERE id % 2 = 0; COMMIT");
     settle(&mut a, &mut b);
     assert_eq!(dump(&a.app, &["doc"]), dump(&b.app, &["doc"]));
+}
+
+#[test]
+fn of_other_columns_an_update_that_leaves_a_row_as_it_is_sends_what_was_written() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let mut b = world.clone_site(&mut a, "b");
+    write(&a, "title", 2, b"TWO");
+    a.run("UPDATE doc SET n = 20 WHERE id = 2; UPDATE doc SET n = n WHERE id = 2");
+    b.run("UPDATE doc SET body = x'01' WHERE id = 2");
+    assert_eq!(met(&mut a, &mut b)[1], "2|TWO|20|[01]");
 }
 
 #[test]

@@ -183,8 +183,8 @@ pub const ALL: &[Mutant<'_>] = &[
     Mutant {
         name: "deaf-to-handles",
         file: "core/src/fold/uncaptured.rs",
-        from: "if !updated || looked_at",
-        to: "if true || !updated || looked_at",
+        from: "if changed.replaced.is_some() ||",
+        to: "if true || changed.replaced.is_some() ||",
         campaign: "wild --all handles,told",
         breaks: "R-CAP: what a handle wrote to a row stays at its site",
     },

@@ -275,7 +275,9 @@ impl Table {
     pub fn define(&self, c: &Column) -> String {
         let mut text = quote(&c.name);
         let strict = self.tail.contains("STRICT");
-        let ty = if strict && matches!(c.ty, "" | "NUMERIC") { "ANY" } else { c.ty };
+        // A mark is a text, whatever its column is declared to hold.
+        let any = matches!(c.ty, "" | "NUMERIC") || c.role == Role::Token && c.ty == "BLOB";
+        let ty = if strict && any { "ANY" } else { c.ty };
         if !ty.is_empty() {
             write!(text, " {ty}").ok();
         }

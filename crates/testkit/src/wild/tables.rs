@@ -85,6 +85,9 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
         rival(r, regions, &mut t);
     }
     let mut token = plain("w", ["TEXT", "TEXT", ""][r.index(3)], Role::Token, Pool::Words);
+    if regions.has(Region::Handles) && token.ty.is_empty() {
+        token.ty = "BLOB";
+    }
     token.not_null = r.one_in(6);
     token.default = token.not_null.then(|| "''".to_owned());
     t.columns.push(token);

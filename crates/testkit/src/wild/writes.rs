@@ -147,7 +147,7 @@ impl Writer<'_> {
     fn handle(&mut self, t: &Table) -> Option<String> {
         let c = t.columns.iter().find(|c| c.role == Role::Token)?;
         let computed = t.columns.iter().any(|c| c.role == Role::Generated);
-        if !t.has_rowid() || computed || !c.ty.is_empty() {
+        if !t.has_rowid() || computed || c.ty != "BLOB" || t.tail.contains("STRICT") {
             return None;
         }
         let mark = self.mark();

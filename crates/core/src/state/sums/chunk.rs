@@ -11,12 +11,37 @@ pub const CHUNK: i64 = 64;
 /// Bytes of a sum beside those of its columns.
 pub const CHECK: usize = 2;
 
-/// More bytes, at the end of a sum, of each column that keeps blobs as they are, where rows have rowids: those a
+/// More bytes, at the end of a sum, of each column that is declared to hold blobs, where rows have rowids: those a
 /// program can overwrite with no trigger noting it, so their one byte has to tell without the check.
 const MORE: usize = 3;
 
-/// Columns of which sums are: number and affinity of each.
-pub type Layout = Vec<(u32, Affinity)>;
+/// Columns of which sums are.
+pub type Layout = Vec<Summed>;
+
+/// A column of which sums are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summed {
+    /// Its number.
+    pub no: u32,
+    /// How SQLite converted what is stored in it.
+    pub affinity: Affinity,
+    /// Whether there are [`MORE`] bytes of it.
+    wide: bool,
+}
+
+impl Summed {
+    /// Whether it is a column of that number and affinity.
+    pub fn is(&self, no: u32, affinity: Affinity) -> bool {
+        self.no == no && self.affinity == affinity
+    }
+}
+
+/// Whether a column, by position, is one whose values a program may overwrite with no trigger noting it.
+pub fn holds_blobs(t: &Tracked, c: usize) -> bool {
+    let column = &t.table.columns[c];
+    let declared = column.declared_type.to_ascii_uppercase();
+    t.has_rowid() && column.affinity == Affinity::Blob && declared.contains("BLOB")
+}
 
 /// Positions of the columns that are in sums.
 pub fn summed(t: &Tracked) -> Vec<usize> {
@@ -24,7 +49,10 @@ pub fn summed(t: &Tracked) -> Vec<usize> {
 }
 
 pub fn layout(t: &Tracked) -> Layout {
-    let column = |c: usize| (t.column_nos[c], t.table.columns[c].affinity);
+    let column = |c: usize| {
+        let affinity = t.table.columns[c].affinity;
+        Summed { no: t.column_nos[c], affinity, wide: holds_blobs(t, c) }
+    };
     summed(t).into_iter().map(column).collect()
 }
 
@@ -34,8 +62,6 @@ pub struct Chunk {
     pub no: i64,
     /// What columns the sums are of.
     pub layout: Layout,
-    /// Whether they have [`MORE`] bytes of some.
-    pub wide: bool,
     /// Bytes of each.
     width: usize,
     /// A bit for each place that has a sum.
@@ -46,10 +72,10 @@ pub struct Chunk {
 
 impl Chunk {
     /// One without sums.
-    pub fn new(no: i64, layout: &Layout, wide: bool) -> Chunk {
-        let width = width(layout, wide);
+    pub fn new(no: i64, layout: &Layout) -> Chunk {
+        let width = width(layout);
         let sums = vec![0; CHUNK as usize * width];
-        Chunk { no, layout: layout.clone(), wide, width, present: 0, sums }
+        Chunk { no, layout: layout.clone(), width, present: 0, sums }
     }
 
     /// The sum of a place.
@@ -90,8 +116,8 @@ impl Chunk {
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.sums.len() + 3 * self.layout.len() + 12);
         put(&mut out, self.layout.len() as u64);
-        for &(no, affinity) in &self.layout {
-            let kind = if self.wide && affinity == Affinity::Blob { WIDE } else { affinity as u64 };
+        for &Summed { no, affinity, wide } in &self.layout {
+            let kind = if wide { WIDE } else { affinity as u64 };
             put(&mut out, u64::from(no) << 3 | kind);
         }
         out.extend(self.present.to_le_bytes());
@@ -112,14 +138,15 @@ impl Chunk {
     /// `None` if the bytes are of no chunk.
     pub fn from_bytes(no: i64, mut bytes: &[u8]) -> Option<Chunk> {
         let columns = get(&mut bytes)?;
-        let (mut layout, mut wide) = (Layout::new(), false);
+        let mut layout = Layout::new();
         for _ in 0..columns {
             let column = get(&mut bytes)?;
-            wide |= column & 7 == WIDE;
-            layout.push((u32::try_from(column >> 3).ok()?, affinity(column & 7)?));
+            let wide = column & 7 == WIDE;
+            let affinity = if wide { Affinity::Blob } else { affinity(column & 7)? };
+            layout.push(Summed { no: u32::try_from(column >> 3).ok()?, affinity, wide });
         }
         let (present, mut rest) = bytes.split_first_chunk::<8>()?;
-        let mut chunk = Chunk::new(no, &layout, wide);
+        let mut chunk = Chunk::new(no, &layout);
         chunk.present = u64::from_le_bytes(*present);
         let width = chunk.width;
         let places: Vec<usize> = chunk.places().collect();
@@ -161,22 +188,14 @@ fn get(bytes: &mut &[u8]) -> Option<u64> {
 const WIDE: u64 = 5;
 
 fn affinity(number: u64) -> Option<Affinity> {
-    let number = if number == WIDE { Affinity::Blob as u64 } else { number };
     let all =
         [Affinity::Blob, Affinity::Text, Affinity::Numeric, Affinity::Integer, Affinity::Real];
     all.into_iter().find(|affinity| *affinity as u64 == number)
 }
 
 /// Bytes of a sum of these columns.
-pub fn width(layout: &Layout, wide: bool) -> usize {
-    let more = if wide { blobs(layout).count() * MORE } else { 0 };
-    CHECK + layout.len() + more
-}
-
-/// Where in a layout columns are that keep blobs as they are.
-fn blobs(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
-    let blob = |(_, (_, affinity)): &(usize, &(u32, Affinity))| *affinity == Affinity::Blob;
-    layout.iter().enumerate().filter(blob).map(|(i, _)| i)
+pub fn width(layout: &Layout) -> usize {
+    CHECK + layout.len() + MORE * layout.iter().filter(|column| column.wide).count()
 }
 
 fn more(hash: u64) -> [u8; MORE] {
@@ -185,9 +204,10 @@ fn more(hash: u64) -> [u8; MORE] {
 
 /// Whether the column at `i` of a layout showed something else than what has this hash, when the sum was taken.
 pub fn differs(layout: &Layout, i: usize, sum: &[u8], hash: u64) -> bool {
-    let at = blobs(layout).position(|blob| blob == i).map(|nth| CHECK + layout.len() + nth * MORE);
-    let same = at.and_then(|at| sum.get(at..at + MORE)).is_none_or(|more_of| more_of == more(hash));
-    sum[CHECK + i] != hash as u8 || !same
+    let before = layout[..i].iter().filter(|column| column.wide).count();
+    let at = CHECK + layout.len() + MORE * before;
+    let more_differs = || sum.get(at..at + MORE).is_some_and(|known| known != more(hash));
+    sum[CHECK + i] != hash as u8 || layout[i].wide && more_differs()
 }
 
 /// Writes the sum of a row, whose summed columns `value` gives, to `out`: as much of it as has room there.
@@ -199,13 +219,11 @@ pub fn sum_of<'r>(
     let mut check = 0u16;
     let (sum, rest) = out.split_at_mut(CHECK + layout.len());
     let mut rest = rest.chunks_exact_mut(MORE);
-    for (i, &(no, affinity)) in layout.iter().enumerate() {
+    for (i, &Summed { no, wide, .. }) in layout.iter().enumerate() {
         let hash = hash(no, value(i)?);
         sum[CHECK + i] = hash as u8;
         check = check.wrapping_add(part(hash));
-        if affinity == Affinity::Blob
-            && let Some(rest) = rest.next()
-        {
+        if wide && let Some(rest) = rest.next() {
             rest.copy_from_slice(&more(hash));
         }
     }
@@ -254,16 +272,21 @@ mod tests {
     use std::collections::BTreeSet;
     use synqlite_wire::Value;
 
+    fn column((no, affinity): (u32, Affinity)) -> Summed {
+        Summed { no, affinity, wide: affinity == Affinity::Blob }
+    }
+
     fn sum(layout: &Layout, row: &[Value]) -> Vec<u8> {
-        let mut sum = vec![0; width(layout, true)];
+        let mut sum = vec![0; width(layout)];
         sum_of(layout, |i| Ok(as_ref(&row[i])), &mut sum).unwrap();
         sum
     }
 
     #[test]
     fn bytes_of_a_chunk_are_read_back() {
-        let layout = vec![(0, Affinity::Text), (300, Affinity::Real), (2, Affinity::Blob)];
-        let mut chunk = Chunk::new(-2, &layout, true);
+        let layout =
+            [(0, Affinity::Text), (300, Affinity::Real), (2, Affinity::Blob)].map(column).to_vec();
+        let mut chunk = Chunk::new(-2, &layout);
         for bytes in [0, 1, 2] {
             let read = Chunk::from_bytes(-2, &chunk.bytes()).unwrap();
             assert_eq!(
@@ -305,7 +328,7 @@ mod tests {
     /// The hashes are in files: these must never change.
     #[test]
     fn hashes_stay_what_they_are() {
-        let layout = vec![(1, Affinity::Text), (2, Affinity::Integer)];
+        let layout = [(1, Affinity::Text), (2, Affinity::Integer)].map(column).to_vec();
         let row = [Value::from("a text of some length"), Value::Integer(-7)];
         println!("{:?}", sum(&layout, &row));
     }

@@ -1,6 +1,6 @@
 //! What sums say of rows that may have been written since they were taken.
 
-use super::chunk::{CHECK, CHUNK, Chunk, Layout, hash, layout, part, sum_of};
+use super::chunk::{CHECK, CHUNK, Chunk, Layout, Summed, hash, layout, part, sum_of};
 use super::damaged;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
@@ -92,7 +92,7 @@ impl Sums {
     /// written them at the last fold. No sum has a rowid, whose place tells it.
     pub fn added_since(&self, t: &Tracked, loc: &Loc) -> Vec<usize> {
         let Some((layout, _)) = self.sum(loc) else { return vec![] };
-        let lacks = |c: &usize| layout.iter().all(|(no, _)| *no != t.column_nos[*c]);
+        let lacks = |c: &usize| layout.iter().all(|of| of.no != t.column_nos[*c]);
         let rowid = |c: &usize| self.was_rowid == Some(*c) || t.table.rowid_alias() == Some(*c);
         (0..t.column_nos.len()).filter(|c| lacks(c) && !rowid(c)).collect()
     }
@@ -109,7 +109,7 @@ impl Sums {
     ) -> Result<Option<Compared>> {
         let Some((layout, sum)) = self.sum(loc) else { return Ok(None) };
         let (mut found, mut check, mut whole) = (Compared::default(), 0u16, true);
-        for (&(no, affinity), &byte) in layout.iter().zip(&sum[CHECK..]) {
+        for (&Summed { no, affinity, .. }, &byte) in layout.iter().zip(&sum[CHECK..]) {
             let Some(c) = t.column_nos.iter().position(|n| *n == no) else {
                 whole = false;
                 continue;
@@ -138,7 +138,7 @@ impl Sums {
         found.one_of_them = found.touched.is_empty() && whole && !fits;
         if !whole || !found.touched.is_empty() || !fits {
             let rest =
-                layout.iter().filter_map(|(no, _)| t.column_nos.iter().position(|n| n == no));
+                layout.iter().filter_map(|of| t.column_nos.iter().position(|no| *no == of.no));
             found.unsure =
                 rest.filter(|c| !found.touched.contains(c) && !known.contains(c)).collect();
         }
@@ -167,9 +167,9 @@ impl Sums {
         let mut alike = Alike::default();
         let of_now = layout(t);
         for loc in locs {
-            let Some((layout, sum)) =
-                self.sum(loc).filter(|(l, _)| l.iter().all(|c| of_now.contains(c)))
-            else {
+            let Some((layout, sum)) = self.sum(loc).filter(|(l, _)| {
+                l.iter().all(|c| of_now.iter().any(|now| now.is(c.no, c.affinity)))
+            }) else {
                 continue;
             };
             let known = alike.layouts.iter().position(|known| known == layout);
@@ -190,7 +190,7 @@ impl Alike {
         for (at, layout) in self.layouts.iter().enumerate() {
             let mut sum = vec![0; layout.len() + CHECK];
             let of = |i: usize| {
-                let c = t.column_nos.iter().position(|no| *no == layout[i].0);
+                let c = t.column_nos.iter().position(|no| *no == layout[i].no);
                 Ok(c.map_or(ValueRef::Null, |c| as_ref(&row[c])))
             };
             sum_of(layout, of, &mut sum).ok()?;

@@ -1,6 +1,6 @@
 //! Columns that may have been dropped and added again since their sums were taken.
 
-use super::chunk::{CHECK, CHUNK, Chunk, hash, part};
+use super::chunk::{CHECK, CHUNK, Chunk, Summed, hash, part};
 use super::damaged;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
@@ -47,7 +47,7 @@ pub fn defaulted(conn: &Connection, t: &Tracked) -> Result<BTreeSet<u32>> {
         let no: i64 = row.get(0)?;
         let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
         let chunk = Chunk::from_bytes(no, bytes).ok_or_else(|| damaged(t))?;
-        let layout = chunk.layout.iter().map(|(no, _)| *no).zip(0..).collect();
+        let layout = chunk.layout.iter().map(|of| of.no).zip(0..).collect();
         let known = Known { chunk, layout, positions: &positions };
         for at in 0..CHUNK {
             look(conn, t, &mut columns, &known, no * CHUNK + at)?;
@@ -109,7 +109,7 @@ impl Known<'_> {
     /// otherwise, that one was written.
     fn lost_one(&self, sum: &[u8], row: &[Value]) -> bool {
         let (mut check, mut alike) = (0u16, true);
-        for ((no, _), byte) in self.chunk.layout.iter().zip(&sum[CHECK..]) {
+        for (Summed { no, .. }, byte) in self.chunk.layout.iter().zip(&sum[CHECK..]) {
             let Some(&c) = self.positions.get(no) else { return false };
             let hash = hash(*no, as_ref(&row[c]));
             alike &= *byte == hash as u8;

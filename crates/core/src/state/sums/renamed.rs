@@ -4,7 +4,7 @@
 //! row for row, the bytes of one that is gone, it is that one. Rows are looked for by what the other columns show,
 //! for a rebuild may have given them other places.
 
-use super::chunk::{CHECK, Layout, hash, part};
+use super::chunk::{CHECK, Layout, Summed, hash, part};
 use super::compare::Sums;
 use crate::Result;
 use crate::catalog::Tracked;
@@ -79,7 +79,7 @@ impl Sums {
     fn same(&self, t: &Tracked, rows: &[Vec<Value>], renamed: &Renamed) -> Same {
         let mut kinds: Vec<(&Layout, HashMap<Vec<u8>, usize>)> = Vec::new();
         for (layout, sum) in self.all().take(LOOKED_AT) {
-            if !renamed.keys().all(|no| layout.iter().any(|(of, _)| of == no)) {
+            if !renamed.keys().all(|no| layout.iter().any(|of| of.no == *no)) {
                 continue;
             }
             let at = kinds.iter().position(|(of, _)| *of == layout).unwrap_or_else(|| {
@@ -100,7 +100,7 @@ impl Sums {
             let whole = places.iter().all(Option::is_some);
             for row in rows {
                 let (mut shown, mut check) = (Vec::new(), 0u16);
-                for ((no, affinity), c) in layout.iter().zip(&places) {
+                for (Summed { no, affinity, .. }, c) in layout.iter().zip(&places) {
                     let Some(c) = *c else { continue };
                     let hash = hash(*no, as_ref(&former(&row[c], *affinity)));
                     shown.push(hash as u8);
@@ -137,5 +137,5 @@ fn former(value: &Value, affinity: Affinity) -> Cow<'_, Value> {
 fn places(t: &Tracked, layout: &Layout, renamed: &Renamed) -> Vec<Option<usize>> {
     let place =
         |no: &u32| renamed.get(no).copied().or_else(|| t.column_nos.iter().position(|of| of == no));
-    layout.iter().map(|(no, _)| place(no)).collect()
+    layout.iter().map(|of| place(&of.no)).collect()
 }
