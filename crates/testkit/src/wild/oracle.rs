@@ -187,13 +187,25 @@ pub fn judge(player: &mut Player<'_>) -> Played {
     // A snapshot may be of a time when a table was local, and have rows that its maker claims too.
     let local = player.history.regions.has(Region::Local);
     let changed = player.history.tally.as_ref().is_some_and(|tally| !tally.hops.is_empty());
-    if uses_place(player) && player.history.migrations.is_empty() && !local && !changed {
+    let quiet = player.history.migrations.is_empty() && !local && !changed;
+    if uses_place(player) && quiet && !counts_after_restore(player) {
         joins_quietly(player, live[0])?;
     }
     match player.history.regions.has(Region::Told) {
         true => lost(player, &live, &all_told),
         false => Ok(()),
     }
+}
+
+/// Whether backups are restored where there are counters: who learns of the branch gives the place its counts.
+fn counts_after_restore(player: &Player<'_>) -> bool {
+    let history = player.history;
+    let set = history.steps.iter().filter_map(|step| match &step.action {
+        Action::Policy(_, value) => Some(value),
+        _ => None,
+    });
+    let counts = history.policies.iter().map(|(_, value)| value).chain(set).any(|v| v == "counter");
+    counts && history.steps.iter().any(|step| step.action == Action::Restore)
 }
 
 /// Whether sites meet at the place too.
