@@ -474,9 +474,7 @@ impl Verify<'_> {
             let compared = sums.compare(self.conn, t, &loc, &row, &BTreeSet::new())?;
             let what = match compared {
                 None => "what it shows was never summed up",
-                Some(found) if found != Compared::default() => {
-                    "it was changed without being captured"
-                }
+                Some(found) if found != Compared::default() => UNCAPTURED,
                 Some(_) => continue,
             };
             self.found.row(t, || Ok(loc_name(t, Some(&row), &loc)), what)?;
@@ -681,6 +679,8 @@ impl Verify<'_> {
     }
 }
 
+const UNCAPTURED: &str =
+    "it was changed without being captured; an UPDATE, even to what it shows, makes that known";
 const DISAPPEARED: &str = "it disappeared from the table without being captured";
 
 fn fits(segment: &Segment, keys: usize) -> bool {

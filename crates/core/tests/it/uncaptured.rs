@@ -9,6 +9,9 @@ use std::io::Write;
 const SCHEMA: &str = "CREATE TABLE doc(id INTEGER PRIMARY KEY, title TEXT, n INT, body BLOB); \
     INSERT INTO doc VALUES(1, 'one', 1, zeroblob(4)), (2, 'two', 2, zeroblob(4)), (3, 'three', 3, zeroblob(4))";
 
+const UNCAPTURED: &str =
+    "it was changed without being captured; an UPDATE, even to what it shows, makes that known";
+
 /// Overwrites what a row holds from its first byte on.
 fn write(site: &Site, column: &str, row: i64, bytes: &[u8]) {
     let mut blob = site.app.blob_open(MAIN_DB, "doc", column, row, false).unwrap();
@@ -36,7 +39,7 @@ fn an_update_that_leaves_a_row_as_it_is_sends_what_was_written_to_its_blob() {
     let mut a = world.init("a", SCHEMA);
     let mut b = world.clone_site(&mut a, "b");
     write(&a, "body", 2, b"abcd");
-    assert_eq!(problems(&a), ["table doc, row 2: it was changed without being captured"]);
+    assert_eq!(problems(&a), [format!("table doc, row 2: {UNCAPTURED}")]);
     b.run("UPDATE doc SET title = 'zwei', n = 20 WHERE id = 2");
     a.run("UPDATE doc SET body = body WHERE id = 2");
     let rows = met(&mut a, &mut b);
@@ -68,7 +71,7 @@ fn a_row_of_a_table_without_rowids_goes_with_an_update_that_leaves_it_as_it_is()
     a.run("UPDATE k SET v = v WHERE k = 'y'");
     settle(&mut a, &mut b);
     assert_eq!(b.rows("SELECT * FROM k"), ["x|1", "y|2"]);
-    assert_eq!(problems(&a), ["table k, row 'x': it was changed without being captured"]);
+    assert_eq!(problems(&a), [format!("table k, row 'x': {UNCAPTURED}")]);
 }
 
 /// One byte of a sum is the same for one value in 256.
@@ -127,7 +130,7 @@ fn a_row_beside_others_that_are_written_is_still_found() {
     a.run("UPDATE doc SET n = 10 WHERE id <> 2");
     b.run("UPDATE doc SET title = 'x' WHERE id <> 2");
     settle(&mut a, &mut b);
-    assert_eq!(problems(&a), ["table doc, row 2: it was changed without being captured"]);
+    assert_eq!(problems(&a), [format!("table doc, row 2: {UNCAPTURED}")]);
     a.run("UPDATE doc SET title = title WHERE id = 2");
     assert_eq!(met(&mut a, &mut b)[1], "2|two|2|[61, 62, 63, 64]");
 }
@@ -140,7 +143,7 @@ fn what_was_written_with_triggers_off_goes_with_an_update_that_leaves_the_row_as
     a.app.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
     a.run("UPDATE doc SET title = 'eins', n = 10 WHERE id = 1");
     a.app.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true).unwrap();
-    assert_eq!(problems(&a), ["table doc, row 1: it was changed without being captured"]);
+    assert_eq!(problems(&a), [format!("table doc, row 1: {UNCAPTURED}")]);
     a.run("UPDATE doc SET body = body WHERE id = 1");
     assert_eq!(met(&mut a, &mut b)[0], "1|eins|10|[00, 00, 00, 00]");
 }
