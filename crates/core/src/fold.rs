@@ -26,6 +26,7 @@ mod unresolved_refs;
 mod unseen;
 
 pub use adopt::adopt;
+pub use plain::alone;
 pub use uncaptured::uncaptured;
 pub use unresolved_refs::{keep, keep_unresolved, reserve_loose};
 

@@ -12,6 +12,7 @@ use crate::count::Count;
 use crate::counter;
 use crate::describe::{loc_name, row_name, the_row};
 use crate::env::Environment;
+use crate::fold;
 use crate::inbox;
 use crate::journal::Window;
 use crate::line;
@@ -474,8 +475,12 @@ impl Verify<'_> {
             let compared = sums.compare(self.conn, t, &loc, &row, &BTreeSet::new())?;
             let what = match compared {
                 None => "what it shows was never summed up",
-                Some(found) if found != Compared::default() => UNCAPTURED,
-                Some(_) => continue,
+                Some(found) if found == Compared::default() => continue,
+                // Of others an update would only hide it.
+                Some(found) if found.touched.iter().all(|c| fold::alone(t).any(|a| a == *c)) => {
+                    UNCAPTURED
+                }
+                Some(_) => "it was changed without being captured",
             };
             self.found.row(t, || Ok(loc_name(t, Some(&row), &loc)), what)?;
         }

@@ -17,7 +17,7 @@ use synqlite_wire::Cell;
 const CHUNK: usize = parts::of(512);
 
 /// Columns, by position, on which nothing else depends.
-pub(super) fn alone(t: &Tracked) -> impl Iterator<Item = usize> {
+pub fn alone(t: &Tracked) -> impl Iterator<Item = usize> {
     let groups = t.table.groups.iter();
     let alone = groups.filter(|g| !g.keeps_previous && !g.counter && g.foreign_keys.is_empty());
     alone.flat_map(|g| g.columns.iter().copied())

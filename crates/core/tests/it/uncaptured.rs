@@ -147,3 +147,13 @@ fn what_was_written_with_triggers_off_goes_with_an_update_that_leaves_the_row_as
     a.run("UPDATE doc SET body = body WHERE id = 1");
     assert_eq!(met(&mut a, &mut b)[0], "1|eins|10|[00, 00, 00, 00]");
 }
+
+#[test]
+fn no_update_is_advised_where_it_would_tell_nobody() {
+    let world = World::new();
+    let a = world
+        .init("a", "CREATE TABLE t(id INTEGER PRIMARY KEY, u UNIQUE); INSERT INTO t VALUES(1, 1)");
+    a.app.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    a.run("UPDATE t SET u = 2");
+    assert_eq!(problems(&a), ["table t, row 1: it was changed without being captured"]);
+}
