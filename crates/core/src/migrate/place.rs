@@ -116,6 +116,8 @@ impl Found<'_> {
             before.copy();
             before.go_on(&earlier[from..to]);
         }
+        let cuts = guess.copies.iter().chain([&guess.seam]);
+        before.strange += cuts.filter(|cut| seam::tears(&self.entries, **cut)).count();
         before
     }
 

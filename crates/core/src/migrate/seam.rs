@@ -78,6 +78,18 @@ impl Entry {
     pub fn is_among(&self, entries: &[i64]) -> bool {
         entries.contains(&self.seq)
     }
+
+    /// Whether it says what a statement is about to write over.
+    fn announces(&self) -> bool {
+        !matches!(self.event, Event::Insert | Event::Update | Event::Delete)
+    }
+}
+
+/// Whether a rebuild before the entry at `cut` would come between entries that one statement seems to have made.
+pub(super) fn tears(entries: &[Entry], cut: usize) -> bool {
+    let last = cut.checked_sub(1).and_then(|last| entries.get(last));
+    let next = entries.get(cut);
+    last.zip(next).is_some_and(|(last, next)| last.announces() && last.time == next.time)
 }
 
 /// A row that may have given way to one that was about to be written.
