@@ -304,6 +304,9 @@ impl Error {
                  ordinary database: synqlite deinit {path}"
             ),
             Error::NewerFormat { .. } | Error::NewerJournal { .. } => "Update synqlite".into(),
+            Error::OlderFormat { path, found: 2 } => format!(
+                "Where it can be written it is made one of now: synqlite status {path}"
+            ),
             Error::OlderFormat { path, .. } => format!(
                 "Take its metadata off and make it a replica anew: synqlite deinit {path}"
             ),

@@ -10,7 +10,7 @@ use crate::policy::{Policies, Policy};
 use crate::replica::{Replica, check_format, new_site, refuse_copy};
 use crate::schema::{self, Affinity, ForeignKey, Identity, Schema, Selection, Skipped, Table};
 use crate::work::Work;
-use crate::{Error, Result, capture, equal, history, migrate, settings, track, verify};
+use crate::{Error, Result, capture, equal, history, migrate, settings, state, track, verify};
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
@@ -77,6 +77,7 @@ fn init(
     let tx = to_write(conn, path, env)?;
     let again = !track::own_objects(&tx)?.is_empty();
     if again {
+        state::upgrade(&tx)?;
         check_format(&tx, path)?;
         if options.new_site {
             new_site(&tx, Id(env.random()), path, env)?;

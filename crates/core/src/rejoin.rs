@@ -22,7 +22,7 @@ use crate::known::known_by;
 use crate::merge::{self, Columns, Decision, Lost, Subject, Write};
 use crate::meta::Meta;
 use crate::remotes::{clear_former_pages, overwriting};
-use crate::replica::{Replica, check_format};
+use crate::replica::{Replica, check_format, upgrade};
 use crate::schema::{Skipped, Table, quote};
 use crate::settings;
 use crate::sqlvalue::{Located, values};
@@ -79,6 +79,7 @@ impl Replica {
     ) -> Result<Rejoined> {
         let conn = connect(path, true, env.as_ref())?;
         let rejoined = overwriting(&conn, || {
+            upgrade(&conn, path, env.as_ref())?;
             match check_format(&conn, path) {
                 Ok(()) => {
                     let name = path.display();

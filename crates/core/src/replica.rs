@@ -1,7 +1,7 @@
 //! An open replica, and the transactions in which everything happens to it.
 
 use crate::catalog::Catalog;
-use crate::connection::{connect, patiently, to_read};
+use crate::connection::{connect, patiently, to_read, to_write};
 use crate::dash;
 use crate::env::Environment;
 use crate::fold::Folded;
@@ -13,7 +13,9 @@ use crate::policy::{Policies, Policy};
 use crate::schema::{self, Selection};
 use crate::track::{self, Loaded};
 use crate::work::Work;
-use crate::{Error, Result, capture, export, journal, migrate, open as open_records, settings};
+use crate::{
+    Error, Result, capture, export, journal, migrate, open as open_records, settings, state,
+};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -241,6 +243,7 @@ pub(crate) fn with(
     own: bool,
 ) -> Result<Replica> {
     let checked = (|| {
+        upgrade(&conn, path, env.as_ref())?;
         check_format(&conn, path)?;
         let (site, database) = (meta::get(&conn, "site")?, meta::get(&conn, "database")?);
         let site = Id(site.ok_or_else(|| Error::Damaged("no site id".into()))?);
@@ -333,6 +336,16 @@ fn own_copy(conn: &Connection, path: &Path, env: &dyn Environment, taken: &Taken
 fn versions(conn: &Connection) -> Result<(i64, i64)> {
     let pragma = |sql| conn.prepare_cached(sql)?.query_row([], |row| row.get(0));
     Ok((pragma("PRAGMA schema_version")?, pragma("PRAGMA data_version")?))
+}
+
+/// Writes metadata of the format before as this program does, where it can.
+pub(crate) fn upgrade(conn: &Connection, path: &Path, env: &dyn Environment) -> Result<()> {
+    if !state::is_older(conn)? || conn.is_readonly(rusqlite::MAIN_DB)? {
+        return Ok(());
+    }
+    let tx = to_write(conn, path, env)?;
+    state::upgrade(&tx)?;
+    patiently(conn, path, env, || tx.execute_batch("COMMIT"))
 }
 
 /// Whether this program can read the metadata, and all of it is there.

@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Version of the metadata tables.
-pub const FORMAT: i64 = 2;
+pub const FORMAT: i64 = 3;
 
 /// Prefix of every object of ours.
 const PREFIX: &str = "synqlite_";

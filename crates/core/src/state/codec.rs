@@ -19,6 +19,15 @@ const COUNTS: u8 = 16;
 const BORN_COUNT: u8 = 32;
 const COLUMN_STAMPS: u8 = 64;
 
+/// Kinds of identities. A birth has a kind for each number of bytes that its number takes, the highest first: so rows
+/// that were born one after another lie together in an index.
+const NOBODY: u8 = 0;
+/// A birth as format 2 wrote it. In states of then it still is.
+const LOWEST_FIRST: u8 = 1;
+const KEY: u8 = 2;
+const BIRTH: u8 = 16;
+const LONGEST_BIRTH: u8 = BIRTH + 8;
+
 /// A state as it is stored: whatever it does not say of the groups of its table is that nobody has written them since
 /// the row was born.
 pub struct Parts {
@@ -162,12 +171,8 @@ impl<'a> Writer<'a> {
         self.put_bytes(digits);
     }
 
-    fn put(&mut self, mut n: u64) {
-        while n >= 0x80 {
-            self.out.push(n as u8 | 0x80);
-            n >>= 7;
-        }
-        self.out.push(n as u8);
+    fn put(&mut self, n: u64) {
+        put(&mut self.out, n);
     }
 
     fn put_bytes(&mut self, bytes: &[u8]) {
@@ -215,21 +220,46 @@ impl<'a> Writer<'a> {
 
     fn put_rid(&mut self, rid: Option<&Rid>) -> Result<()> {
         match rid {
-            None => self.out.push(0),
+            None => self.out.push(NOBODY),
             Some(Rid::Birth { site, n }) => {
                 let no = (self.number)(*site)?;
-                self.out.push(1);
-                self.put(u64::from(no));
-                self.put(*n);
+                put_birth(&mut self.out, no, *n);
             }
             Some(Rid::Key { key, generation }) => {
-                self.out.push(2);
+                self.out.push(KEY);
                 self.put(u64::from(*generation));
                 self.put_bytes(key);
             }
         }
         Ok(())
     }
+}
+
+fn put(out: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        out.push(n as u8 | 0x80);
+        n >>= 7;
+    }
+    out.push(n as u8);
+}
+
+fn put_birth(out: &mut Vec<u8>, site: u32, n: u64) {
+    let bytes = n.to_be_bytes();
+    let bytes = &bytes[n.leading_zeros() as usize / 8..];
+    out.push(BIRTH + bytes.len() as u8);
+    put(out, site.into());
+    out.extend(bytes);
+}
+
+/// An identity as this program writes it, of one as format 2 wrote it. `None` if that is the same.
+pub fn of_format_2(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (&LOWEST_FIRST, rest) = bytes.split_first()? else { return None };
+    let end = rest.iter().position(|byte| byte & 0x80 == 0)? + 1;
+    let (site, n) = rest.split_at(end);
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, b| n << 7 | u64::from(b & 0x7f));
+    let mut out = Vec::new();
+    put_birth(&mut out, u32::try_from(number(site)).ok()?, number(n));
+    Some(out)
 }
 
 /// Reads what [`Writer`] wrote.
@@ -405,12 +435,18 @@ impl<'a> Reader<'a> {
 
     fn take_rid(&mut self) -> Result<Option<Rid>> {
         Ok(match self.byte()? {
-            0 => None,
-            1 => {
+            NOBODY => None,
+            LOWEST_FIRST => {
                 let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
                 Some(Rid::Birth { site: self.meta.site_of(no)?, n: self.number()? })
             }
-            2 => {
+            kind @ BIRTH..=LONGEST_BIRTH => {
+                let no = u32::try_from(self.number()?).map_err(|_| damaged())?;
+                let bytes = self.chunk(usize::from(kind - BIRTH))?;
+                let n = bytes.iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
+                Some(Rid::Birth { site: self.meta.site_of(no)?, n })
+            }
+            KEY => {
                 let generation = u32::try_from(self.number()?).map_err(|_| damaged())?;
                 Some(Rid::Key { key: self.long()?.to_vec(), generation })
             }

@@ -10,6 +10,7 @@ mod bulk;
 mod codec;
 mod keys;
 pub mod numbers;
+mod older;
 mod overlay;
 mod segment;
 pub mod shown;
@@ -18,6 +19,7 @@ pub mod sums;
 mod waits;
 
 pub use bulk::Bulk;
+pub(crate) use older::{is_older, upgrade};
 pub use overlay::{join_base, overlay, under_keys};
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Inserted, Name, Names, Runs, Segment, names_itself};
 pub use waits::{

@@ -23,6 +23,7 @@ mod keys;
 mod merge;
 mod migrate;
 mod named;
+mod older;
 mod open;
 mod own_numbers;
 mod pull;
