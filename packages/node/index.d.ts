@@ -107,12 +107,16 @@ export interface Synced {
   waiting: string[];
   /** Batches that cannot be merged here. */
   set_aside: SetAside[];
+  /** Tables that are not replicated any more, if there are any. */
+  paused?: Skipped[];
 }
 
 export interface Folded {
   rows: number;
   columns: number;
   seconds: number;
+  /** Tables that are not replicated any more, if there are any. */
+  paused?: Skipped[];
 }
 
 export interface Status {
@@ -124,6 +128,8 @@ export interface Status {
   unfolded: number;
   arriving: number;
   skipped: Skipped[];
+  /** Those of them that were replicated until they were altered. */
+  paused: Skipped[];
   /** What others wrote for columns, or where none is named for tables, that this database does not have. */
   kept: { table: string; column: string | null; rows: number }[];
   remotes: { name: string; url: string; pushed: string | null; pulled: string | null; unpushed: number }[];

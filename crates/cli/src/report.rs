@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 pub use synqlite_core::units::{bytes, count, grouped};
 use synqlite_core::{Decision, called, line};
-pub use synqlite_front::answer::{outcome, seconds, time};
+pub use synqlite_front::answer::{outcome, seconds, time, with_paused};
 use synqlite_remote::{Outcome, Traffic};
 
 /// So many decisions of a merge are told to people.

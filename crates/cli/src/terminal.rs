@@ -6,7 +6,7 @@ use crate::sides::Style;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use synqlite_core::{Aside, push_seen};
+use synqlite_core::{Aside, Skipped, push_seen};
 use synqlite_remote::{Restored, Waiting};
 
 /// Something stands on standard output.
@@ -71,6 +71,16 @@ pub fn tell_aside(aside: &[Aside]) {
     for Aside { name, site, table, why, hint } in aside {
         let of = if table.is_empty() { String::new() } else { format!(", table {table}") };
         complain(&format!("set aside `{name}` of site {site}{of}: {why}. {hint}"));
+    }
+}
+
+/// Tells of tables that are not replicated any more.
+pub fn tell_paused(paused: &[Skipped]) {
+    for Skipped { name, why, .. } in paused {
+        complain(&format!(
+            "table {name} is not replicated any more: {why}. What is written to it here reaches nobody, and what \
+             others write is kept, until that is undone"
+        ));
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Status {
     pub arriving: u64,
     /// Tables that are not replicated, those too that were made since `init`.
     pub skipped: Vec<Skipped>,
+    /// Those of them that were replicated until they were altered.
+    pub paused: Vec<Skipped>,
     /// What others wrote for tables and columns that this database never had.
     pub kept: Vec<Kept>,
 }
@@ -76,9 +78,16 @@ impl Replica {
                 }
             }
             status.skipped = track::skipped(conn, &loaded.catalog)?;
+            status.paused = track::paused(conn, &loaded.catalog)?;
             status.kept = kept(conn)?;
             Ok(status)
         })
+    }
+
+    /// Tables that were replicated until they were altered so that they cannot be, each with the reason. What is
+    /// written to them reaches nobody until they can again.
+    pub fn paused(&self) -> Result<Vec<Skipped>> {
+        self.read(|conn, _, loaded| track::paused(conn, &loaded.catalog))
     }
 
     /// Every trigger in the database by the table or view it is on, each list by name.

@@ -373,6 +373,22 @@ pub fn skipped(conn: &Connection, catalog: &Catalog) -> Result<Vec<Skipped>> {
     Ok(skipped)
 }
 
+/// Tables that were replicated until they were altered, each with the reason. What is written to them stays in the
+/// journal, and what others wrote is kept, until they can be replicated again.
+pub fn paused(conn: &Connection, catalog: &Catalog) -> Result<Vec<Skipped>> {
+    let sql = "SELECT name FROM synqlite_table WHERE shape <> ''";
+    let mut statement = conn.prepare_cached(sql)?;
+    let names = statement.query_map([], |row| row.get(0))?;
+    let mut names: Vec<String> = names.collect::<std::result::Result<_, _>>()?;
+    names.retain(|name| catalog.by_name(name).is_none());
+    if names.is_empty() {
+        return Ok(vec![]);
+    }
+    let mut skipped = skipped(conn, catalog)?;
+    skipped.retain(|s| s.unfit && names.iter().any(|name| name.eq_ignore_ascii_case(&s.name)));
+    Ok(skipped)
+}
+
 /// The replicated table called `name`. [`Error::NotReplicated`] of one that is only here, else
 /// [`Error::NoTable`], which tells which names are like it.
 pub fn named<'c>(conn: &Connection, catalog: &'c Catalog, name: &str) -> Result<&'c Tracked> {
@@ -382,7 +398,7 @@ pub fn named<'c>(conn: &Connection, catalog: &'c Catalog, name: &str) -> Result<
     let skipped = skipped(conn, catalog)?;
     let known = catalog.tables.iter().map(|t| t.table.name.as_str());
     Err(match skipped.into_iter().find(|s| s.name.eq_ignore_ascii_case(name)) {
-        Some(Skipped { name, why }) => Error::NotReplicated { name, why },
+        Some(Skipped { name, why, .. }) => Error::NotReplicated { name, why },
         None => Error::NoTable { name: name.to_owned(), near: near(name, known) },
     })
 }

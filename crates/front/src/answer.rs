@@ -75,6 +75,7 @@ impl State {
             "unfolded": status.unfolded,
             "arriving": status.arriving,
             "skipped": skipped(&status.skipped),
+            "paused": skipped(&status.paused),
             "kept": kept.collect::<Vec<_>>(),
             "remotes": remotes.collect::<Vec<_>>(),
             "set_aside": aside.collect::<Vec<_>>(),
@@ -109,6 +110,14 @@ pub fn outcome(o: &Outcome, conflicts: u64, time: Duration) -> Json {
         "waiting": waiting(&o.waiting),
         "set_aside": set_aside(&o.aside),
     })
+}
+
+/// An answer that names tables which are not replicated any more, if there are any.
+pub fn with_paused(mut answer: Json, paused: &[Skipped]) -> Json {
+    if let (Some(answer), false) = (answer.as_object_mut(), paused.is_empty()) {
+        answer.insert("paused".to_owned(), skipped(paused));
+    }
+    answer
 }
 
 fn waiting(waiting: &[Waiting]) -> Vec<&str> {

@@ -179,12 +179,15 @@ fn exchange(call: &Call<'_, '_>, run: Exchange) -> Result<Json> {
     let remote = remotes::resolve(&replica, call.text(0)?, &call.said()?)?;
     let done = run(&remote, &mut replica, &session)?;
     wait::looked(replica.path(), &remote, done.upto);
-    Ok(answer::outcome(&done, replica.open_conflicts()?, since.elapsed()))
+    let answer = answer::outcome(&done, replica.open_conflicts()?, since.elapsed());
+    Ok(answer::with_paused(answer, &replica.paused()?))
 }
 
 fn fold(call: &Call<'_, '_>) -> Result<Json> {
     let since = Instant::now();
-    Ok(answer::folded(call.replica(Writes)?.fold()?, since.elapsed()))
+    let mut replica = call.replica(Writes)?;
+    let folded = replica.fold()?;
+    Ok(answer::with_paused(answer::folded(folded, since.elapsed()), &replica.paused()?))
 }
 
 fn status(call: &Call<'_, '_>) -> Result<Json> {

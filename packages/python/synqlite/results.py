@@ -64,7 +64,8 @@ class SyncResult:
     """What a sync, push or pull did. `conflicts` counts the records that are open after it.
 
     `tables` has for each table what `merged` has for all; one in which nothing changed is not among them. `kept`
-    counts values that came for tables and columns which are not here.
+    counts values that came for tables and columns which are not here. `paused` are tables that are not replicated any
+    more, each with the reason.
     """
 
     sent: Traffic
@@ -77,6 +78,7 @@ class SyncResult:
     waiting: tuple[str, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
     kept: int = 0
+    paused: tuple[Skipped, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,7 @@ class Status:
     decided: int = 0
     questions: int = 0
     kept: tuple[Kept, ...] = ()
+    paused: tuple[Skipped, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,7 @@ class Folded:
     rows: int
     seconds: float
     columns: int = 0
+    paused: tuple[Skipped, ...] = ()
 
 
 @dataclass(frozen=True)

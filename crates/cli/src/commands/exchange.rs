@@ -2,8 +2,8 @@
 
 use super::{With, env, open};
 use crate::error::{CommandError, Result};
-use crate::report::{Report, outcome, outcome_text};
-use crate::terminal::{tell_aside, tell_restored, tell_waiting};
+use crate::report::{Report, outcome, outcome_text, with_paused};
+use crate::terminal::{tell_aside, tell_paused, tell_restored, tell_waiting};
 use std::path::PathBuf;
 use std::time::Instant;
 use synqlite_core::Replica;
@@ -83,8 +83,13 @@ fn exchange(args: &Args, run: Exchange) -> Result<Report> {
     tell_waiting(&done.waiting);
     tell_aside(&done.aside);
     tell_restored(&done.restored);
+    let paused = replica.paused()?;
+    tell_paused(&paused);
     let (time, conflicts) = (since.elapsed(), replica.open_conflicts()?);
-    let mut report = Report::new(outcome(&done, conflicts, time), outcome_text(&done, time));
+    let mut report = Report::new(
+        with_paused(outcome(&done, conflicts, time), &paused),
+        outcome_text(&done, time),
+    );
     // Whoever asked for a document gets one of both.
     if let Some(error) = failed.as_ref().and_then(|failed| failed.json()) {
         report.json["error"] = error["error"].clone();

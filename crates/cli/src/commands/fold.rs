@@ -1,6 +1,7 @@
 use super::open;
 use crate::error::Result;
-use crate::report::{Report, rows};
+use crate::report::{Report, rows, with_paused};
+use crate::terminal::tell_paused;
 use std::path::PathBuf;
 use std::time::Instant;
 use synqlite_front::answer;
@@ -16,8 +17,10 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<Report> {
     let since = Instant::now();
-    let folded = open(&args.db)?.fold()?;
-    let time = since.elapsed();
+    let mut replica = open(&args.db)?;
+    let folded = replica.fold()?;
+    let (time, paused) = (since.elapsed(), replica.paused()?);
+    tell_paused(&paused);
     let text = format!("folded {} in {:.3} s", rows(folded.rows), time.as_secs_f64());
-    Ok(Report::new(answer::folded(folded, time), text))
+    Ok(Report::new(with_paused(answer::folded(folded, time), &paused), text))
 }

@@ -343,6 +343,13 @@ fn row_key(text: &str) -> Result<String, String> {
 
 /// What each of these means.
 fn policies(settings: &[(String, String)]) -> Result<Vec<Policy>> {
+    let mut keys: Vec<&str> = settings.iter().map(|(key, _)| key.as_str()).collect();
+    keys.sort_unstable();
+    if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        let key = twice[0];
+        let error = CommandError::usage(format!("policy {key} is given twice"));
+        return Err(error.hint(format!("Where it is a list, say it once: {key}=A,B")));
+    }
     let policies = settings.iter().map(|(key, value)| Policy::new(key, value));
     Ok(policies.collect::<Result<_, _>>().map_err(synqlite_core::Error::from)?)
 }

@@ -2,6 +2,7 @@ use super::{key_value, open, policies};
 use crate::error::Result;
 use crate::report::{Report, lines};
 use std::path::PathBuf;
+use synqlite_core::Policies;
 use synqlite_front::answer;
 
 /// Shows or sets the policies by which rows merge.
@@ -45,15 +46,29 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<Report> {
     let mut replica = open(&args.db)?;
+    let before = replica.policies()?;
     if !args.settings.is_empty() {
         replica.set_policies(&policies(&args.settings)?)?;
     }
     let policies = replica.policies()?;
+    let dropped = args.settings.iter().filter_map(|(key, _)| dropped(key, &before, &policies));
     let idle = replica.idle_policies()?;
     let answer = answer::policies(&policies, &idle);
     let idle = idle.iter().map(|(key, why)| format!("note: {key} has no effect: {why}"));
     let set = policies.iter().map(|(key, value)| format!("{key}={value}"));
-    let told: Vec<_> = set.chain(idle).collect();
+    let told: Vec<_> = set.chain(idle).chain(dropped).collect();
     let text = if told.is_empty() { "no policy is set".to_owned() } else { lines(told) };
     Ok(Report::new(answer, text))
+}
+
+/// A note on what a list had and has no more, where something else took its place: each setting says all of it.
+fn dropped(key: &str, before: &Policies, now: &Policies) -> Option<String> {
+    let lists = ["local_tables", "replicate_tables", "fire_on_merge"];
+    let (was, is) = (before.list(key), now.list(key));
+    let gone: Vec<&str> = was.iter().copied().filter(|item| !is.contains(item)).collect();
+    let came = is.iter().any(|item| !was.contains(item));
+    ((lists.contains(&key) || key.ends_with(".refs")) && came && !gone.is_empty()).then(|| {
+        let (gone, all) = (gone.join(","), [gone.clone(), is].concat().join(","));
+        format!("note: {key} has {gone} no more; for both: {key}={all}")
+    })
 }

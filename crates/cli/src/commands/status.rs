@@ -25,8 +25,12 @@ pub fn run(args: &Args) -> Result<Report> {
         let (i, u, d) = (p.inserted, p.updated, p.deleted);
         told.push(format!("not folded: {table}: {i} inserted, {u} updated, {d} deleted"));
     }
-    if !status.skipped.is_empty() {
-        let names: Vec<&str> = status.skipped.iter().map(|s| &*s.name).collect();
+    for s in &status.paused {
+        told.push(format!("not replicated any more: {}: {}", s.name, s.why));
+    }
+    let names: Vec<&str> =
+        status.skipped.iter().filter(|s| !status.paused.contains(s)).map(|s| &*s.name).collect();
+    if !names.is_empty() {
         told.push(format!("not replicated: {}; synqlite init says why", names.join(", ")));
     }
     for k in &status.kept {

@@ -1,6 +1,6 @@
 //! Every command when all is well, for programs and for people.
 
-use crate::support::{Lab, TODO, stdout, synqlite};
+use crate::support::{Lab, TODO, stderr, stdout, synqlite};
 use serde_json::{Value, json};
 
 fn names(list: &Value) -> Vec<&str> {
@@ -331,6 +331,47 @@ fn policies_are_set_shown_and_replicated() {
     assert!(lab.refused(&["policy", &lab.db("A"), "fk=maybe"]).contains("fk=maybe"));
 }
 
+#[test]
+fn a_list_that_loses_something_says_so() {
+    let lab = Lab::with_a_and_b();
+    let db = lab.db("A");
+    let set = |value: &str| lab.text(&["policy", &db, &format!("local_tables={value}")]);
+    assert_eq!(set("todo"), "local_tables=todo\n");
+    let note = "note: local_tables has todo no more; for both: local_tables=todo,note\n";
+    assert_eq!(set("note"), format!("local_tables=note\n{note}"));
+    assert_eq!(set("todo,note"), "local_tables=todo,note\n");
+    assert_eq!(set(""), "local_tables=\n");
+    let twice = synqlite(&["policy", &db, "local_tables=todo", "local_tables=note"]);
+    assert_eq!(twice.status.code(), Some(2));
+    let said = stderr(&twice);
+    assert!(said.contains("policy local_tables is given twice"), "{said}");
+    assert!(said.contains("local_tables=A,B"), "{said}");
+}
+
+/// What only the application can write to is told at each command, until it is gone.
+#[test]
+fn a_table_that_is_not_replicated_any_more_is_told() {
+    let lab = Lab::with_a_and_b();
+    let db = lab.db("A");
+    lab.sql(
+        "A",
+        "CREATE INDEX by_text ON note(text COLLATE NOCASE); PRAGMA writable_schema=ON; \
+         UPDATE sqlite_master SET sql = replace(sql, 'NOCASE', 'unicase') WHERE name = 'by_text'",
+    );
+    for command in [&["fold", &db][..], &["sync", &db, &lab.db("B")]] {
+        let (json, said) = lab.json_and_stderr(command);
+        assert_eq!(json["paused"][0]["name"], "note", "{json}");
+        assert!(said.contains("table note is not replicated any more: "), "{said}");
+        assert!(said.contains("no such collation sequence: unicase"), "{said}");
+    }
+    assert!(lab.text(&["status", &db]).contains("not replicated any more: note: "));
+    let found = lab.faulty(&["verify", &db]);
+    assert!(found.to_string().contains("table note is not replicated any more"), "{found}");
+    lab.sql("A", "DROP INDEX by_text");
+    let (json, said) = lab.json_and_stderr(&["sync", &db, &lab.db("B")]);
+    assert!(json["paused"].is_null() && said.is_empty(), "{json} {said}");
+}
+
 /// A policy may lose its effect when the schema changes, and then what it promised does not hold.
 #[test]
 fn a_policy_without_effect_says_why() {
@@ -456,7 +497,8 @@ fn init_names_the_triggers_that_keep_a_search_index() {
         "{told}"
     );
     assert!(told.contains("trigger calls writes f") && told.contains("function mine"), "{told}");
-    assert!(told.contains("--policy fire_on_merge=calls"), "{told}");
+    assert!(told.contains("Make f anew after each merge"), "{told}");
+    assert!(!told.contains("fire_on_merge"), "{told}");
 }
 
 /// Whoever asks with the token of the answer before hears what is new since, and nothing twice.

@@ -29,6 +29,8 @@ pub struct Feed {
     pub indexes: Vec<String>,
     /// Why it cannot fire for merged rows by itself.
     pub obstacle: Option<String>,
+    /// Whether this program has all that it calls and writes.
+    pub can_run: bool,
 }
 
 /// All triggers that write search indexes, by name.
@@ -60,15 +62,16 @@ pub fn feeds(conn: &Connection) -> Result<Vec<Feed>> {
         };
         let closed =
             || fed.iter().find_map(|name| indexes.get(&name.to_ascii_lowercase())?.clone());
-        let obstacle = other.or_else(unknown).or_else(closed);
-        feeds.push(Feed { trigger, table, indexes: fed, obstacle });
+        let lacks = unknown().or_else(closed);
+        let can_run = lacks.is_none();
+        feeds.push(Feed { trigger, table, indexes: fed, obstacle: other.or(lacks), can_run });
     }
     Ok(feeds)
 }
 
 /// Of these triggers, those that must not fire for merged rows (R-TRG), and why: what one writes to a table of which
 /// `is_replicated` holds arrives as rows; one that rolls back ends the merge's transaction in its midst, and one that
-/// ignores a row leaves it out unnoticed.
+/// ignores a row leaves it out unnoticed. One that writes an index by what this program lacks would have it refuse rows.
 pub fn barred(
     conn: &Connection,
     names: &[&str],
@@ -78,8 +81,11 @@ pub fn barred(
     if names.is_empty() {
         return Ok(found);
     }
+    let is_named = |trigger: &String| names.iter().any(|name| name.eq_ignore_ascii_case(trigger));
+    let stuck = feeds(conn)?.into_iter().filter(|feed| is_named(&feed.trigger) && !feed.can_run);
+    found.extend(stuck.filter_map(|feed| Some((feed.trigger, feed.obstacle?))));
     for (trigger, _, sql) in application_triggers(conn)? {
-        if !names.iter().any(|name| name.eq_ignore_ascii_case(&trigger)) {
+        if !is_named(&trigger) || found.iter().any(|(known, _)| *known == trigger) {
             continue;
         }
         let tokens = tokens(&sql);
@@ -133,10 +139,16 @@ pub fn notes(conn: &Connection, tables: &[super::Table]) -> Result<Vec<String>> 
             None => {
                 format!("trigger {trigger} fires for merged rows too, to keep {index} up to date")
             }
-            Some(why) => format!(
-                "trigger {trigger} writes {index}, but does not fire for merged rows: {why}. Let it \
-                 with --policy fire_on_merge={trigger}, or make {index} anew after each merge"
-            ),
+            Some(why) => {
+                let also = match feed.can_run {
+                    true => format!("Let it with --policy fire_on_merge={trigger}, or make"),
+                    false => "Make".to_owned(),
+                };
+                format!(
+                    "trigger {trigger} writes {index}, but does not fire for merged rows: {why}. {also} \
+                     {index} anew after each merge"
+                )
+            }
         }
     };
     Ok(feeds(conn)?.into_iter().filter(replicated).map(note).collect())

@@ -9,6 +9,7 @@ mod counters;
 mod describe;
 mod feeds;
 mod floats;
+mod foreign;
 mod names;
 mod numbers;
 mod pragmas;
@@ -70,4 +71,6 @@ pub struct Skipped {
     pub name: String,
     /// Why, for people.
     pub why: String,
+    /// Whether that is how it is made, and nobody's choice.
+    pub unfit: bool,
 }

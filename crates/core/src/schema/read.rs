@@ -11,7 +11,7 @@ use super::select::{self, Choice};
 use super::sql::{self, IndexSql, TableSql, Token};
 use super::{
     Affinity, Collation, Column, Identity, IndexTerm, Schema, Selection, Skipped, Table, TableKind,
-    UniqueIndex, counters, numbers, quote, references,
+    UniqueIndex, counters, foreign, numbers, quote, references,
 };
 use crate::error::{Error, Result};
 use crate::policy::Policies;
@@ -25,11 +25,15 @@ const MAX_COLUMNS: usize = 1_900;
 /// hides it from triggers until the next command.
 const ROWID_NAMES: [&str; 3] = ["_rowid_", "oid", "rowid"];
 
+const HIDDEN_ROWID: &str = "columns named rowid, _rowid_ and oid hide its rowid; rename one of them or add an INTEGER PRIMARY KEY";
+
 /// A table whose own definition is understood; its relations to others are still to be resolved.
 pub(super) struct Draft {
     pub table: Table,
     /// The stored columns that each CHECK reads.
     pub checks: Vec<Vec<usize>>,
+    /// Whether one reads the number of the row, and does not say which it is.
+    pub bounds_number: bool,
     /// Sets of columns that a foreign key of another table may refer to, and how each compares.
     pub keys: Vec<BTreeMap<usize, Collation>>,
     pub declared: Vec<pragmas::Reference>,
@@ -50,12 +54,12 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     let mut skipped = Vec::new();
     for entry in &inventory.entries {
         let judged = match choice.refusal(&inventory, entry) {
-            Some(why) => Err(why),
-            None => draft(conn, &inventory, entry)?,
+            Some(why) => Err((why, false)),
+            None => draft(conn, &inventory, entry)?.map_err(|why| (why, true)),
         };
         match judged.and_then(|draft| choice.unless_asked_for(draft)) {
             Ok(draft) => drafts.push(draft),
-            Err(why) => skipped.push(Skipped { name: entry.name.clone(), why }),
+            Err((why, unfit)) => skipped.push(Skipped { name: entry.name.clone(), why, unfit }),
         }
     }
     let (mut notes, mut idle) =
@@ -63,6 +67,7 @@ pub fn read(conn: &Connection, policies: &Policies, selection: &Selection) -> Re
     for draft in &mut drafts {
         draft.table.identity = groups::identity(&draft.table, &draft.checks);
     }
+    notes.extend(drafts.iter().filter_map(|draft| bounded(draft, policies)));
     override_identity(&inventory, &mut drafts, policies, selection.strict)?;
     drafts.iter_mut().for_each(|draft| draft.table.claim_number());
     counters::part(&inventory, &mut drafts, policies);
@@ -95,8 +100,7 @@ pub(super) fn draft(
     let infos = pragmas::columns(conn, &entry.name)?;
     let indexes = pragmas::indexes(conn, &entry.name)?;
     let definition = TableSql::parse(&entry.sql);
-    let mut key: Vec<usize> = (0..infos.len()).filter(|&c| infos[c].key_place > 0).collect();
-    key.sort_by_key(|&c| infos[c].key_place);
+    let key = primary_key(&infos);
 
     // Only the key that is the rowid has no index. `INTEGER PRIMARY KEY DESC` has one, by a quirk.
     let key_index = indexes.iter().find(|index| index.primary);
@@ -115,11 +119,7 @@ pub(super) fn draft(
     let free = ROWID_NAMES.into_iter().find(|name| scope.position(name).is_none());
     let rowid_name = free.or_else(|| Some(&infos[alias?].name)).map(str::to_owned);
     if rowid_name.is_none() && !entry.without_rowid {
-        return Ok(Err(
-            "columns named rowid, _rowid_ and oid hide its rowid; rename one of them or \
-                       add an INTEGER PRIMARY KEY"
-                .to_string(),
-        ));
+        return Ok(Err(HIDDEN_ROWID.to_owned()));
     }
     let mut uniques = Vec::new();
     let mut keys = Vec::new();
@@ -140,9 +140,7 @@ pub(super) fn draft(
     };
     let key_collations = key.iter().map(key_collation).collect();
     let alias_name = alias.map(|cid| infos[cid].name.as_str());
-    let metadata =
-        alias_name.map(|name| conn.column_metadata(Some("main"), entry.name.as_str(), name));
-    let autoincrement = metadata.transpose()?.is_some_and(|metadata| metadata.4);
+    let autoincrement = alias_name.map(|name| counts_up(conn, entry, name)).transpose()?;
     let kind = match alias.and_then(stored) {
         _ if entry.without_rowid => TableKind::WithoutRowid,
         Some(column) => TableKind::RowidAlias(column),
@@ -161,7 +159,7 @@ pub(super) fn draft(
         uniques,
         groups: Vec::new(),
         identity: Identity::Birth,
-        autoincrement,
+        autoincrement: autoincrement.unwrap_or_default(),
         own_numbers: false,
         acts_on_delete: false,
         converted: BTreeSet::new(),
@@ -171,10 +169,42 @@ pub(super) fn draft(
         strict: entry.strict,
         encoding: inventory.encoding,
     };
+    if foreign::may_need_more(&definition, &infos, &table.columns, &indexes)
+        && let Some(why) = foreign::lacks(conn, &entry.name, &table.columns)
+    {
+        return Ok(Err(why));
+    }
     let inexact = inexact(inventory, entry, &infos, &scope, &definition, &indexes);
-    let checks = definition.checks().into_iter().map(|check| scope.read_by(check)).collect();
+    let checks = definition.checks();
+    let bounds_number = alias_name.is_some_and(|name| sql::bounds(&checks, name));
+    let checks = checks.into_iter().map(|check| scope.read_by(check)).collect();
     let declared = pragmas::references(conn, &entry.name)?;
-    Ok(Ok(Draft { table, checks, keys, declared, inexact }))
+    Ok(Ok(Draft { table, checks, bounds_number, keys, declared, inexact }))
+}
+
+/// A note on a table whose rows are known by their numbers since a CHECK reads them (R-ID-AUTO).
+fn bounded(draft: &Draft, policies: &Policies) -> Option<String> {
+    let Table { name, identity, .. } = &draft.table;
+    let own = policies.get(&format!("{name}.identity")).is_some();
+    let key = &draft.table.columns[draft.table.rowid_alias()?].name;
+    (draft.bounds_number && *identity == Identity::Key && !own).then(|| {
+        format!(
+            "a CHECK of {name} reads {key}, so rows of one {key} that two sites add are one row; where SQLite counts \
+             {key} up they are two with --policy {name}.identity=birth"
+        )
+    })
+}
+
+/// The columns of the primary key, by `cid`, in its order.
+fn primary_key(infos: &[ColumnInfo]) -> Vec<usize> {
+    let mut key: Vec<usize> = (0..infos.len()).filter(|&c| infos[c].key_place > 0).collect();
+    key.sort_by_key(|&c| infos[c].key_place);
+    key
+}
+
+/// Whether a column is declared AUTOINCREMENT.
+fn counts_up(conn: &Connection, entry: &Entry, column: &str) -> Result<bool> {
+    Ok(conn.column_metadata(Some("main"), entry.name.as_str(), column)?.4)
 }
 
 /// The stored columns of a table; their groups are yet to be found.
@@ -424,7 +454,7 @@ fn own_collation(conn: &Connection, table: &str, column: &str) -> Result<Collati
     Ok(name.map_or(Collation::Binary, |name| collation(&name.to_string_lossy())))
 }
 
-fn collation(name: &str) -> Collation {
+pub(super) fn collation(name: &str) -> Collation {
     match name.to_ascii_uppercase().as_str() {
         "BINARY" => Collation::Binary,
         "NOCASE" => Collation::NoCase,

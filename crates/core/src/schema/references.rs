@@ -263,26 +263,44 @@ fn positions(table: &Table, names: &[String]) -> Option<Vec<usize>> {
 /// Notes on columns that look like references to tables whose numbers can change in a merge
 /// (R-LREF, R-REMAP).
 pub(super) fn undeclared(tables: &[Table]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for table in tables {
-        for (i, column) in table.columns.iter().enumerate() {
-            let declared = table.foreign_keys.iter().any(|key| key.columns.contains(&i));
-            if declared || table.rowid_alias() == Some(i) || column.affinity != Affinity::Integer {
-                continue;
+    let renumbered = |t: &&Table| t.renumbers().is_some();
+    let note = |table: &Table| {
+        let columns = table.columns.iter().enumerate().filter(|(i, column)| {
+            let declared = table.foreign_keys.iter().any(|key| key.columns.contains(i));
+            !declared && table.rowid_alias() != Some(*i) && column.affinity == Affinity::Integer
+        });
+        let parent = |column: &str| {
+            let likely = tables.iter().filter(renumbered);
+            likely
+                .filter_map(|t| Some((is_reference_name(column, &t.name)?, t)))
+                .min_by_key(|l| l.0)
+        };
+        let found: Vec<(&str, &str)> = columns
+            .filter_map(|(_, c)| Some((c.name.as_str(), parent(&c.name)?.1.name.as_str())))
+            .collect();
+        let all: Vec<String> = found.iter().map(|(c, parent)| format!("{c}:{parent}")).collect();
+        let declare = format!("--policy {}.refs={}", table.name, all.join(","));
+        Some(match found[..] {
+            [] => return None,
+            [(column, parent)] => format!(
+                "{}.{column} looks like a reference to {parent} but is not declared as one, so it will not \
+                 follow when a merge gives a row of {parent} another number; declare it with {declare}",
+                table.name
+            ),
+            _ => {
+                let like: Vec<String> = found
+                    .iter()
+                    .map(|(c, parent)| format!("{}.{c} to {parent}", table.name))
+                    .collect();
+                format!(
+                    "{} look like references but are not declared as such, so they will not follow when a \
+                     merge gives a row another number; declare them with {declare}",
+                    like.join(", ")
+                )
             }
-            let renumbered = |t: &&Table| t.renumbers().is_some();
-            let named = |t: &&Table| is_reference_name(&column.name, &t.name);
-            if let Some(parent) = tables.iter().filter(renumbered).find(named) {
-                notes.push(format!(
-                    "{0}.{1} looks like a reference to {2} but is not declared as one, so it will \
-                     not follow when a merge gives a row of {2} another number; declare it with \
-                     --policy {0}.refs={1}:{2}",
-                    table.name, column.name, parent.name
-                ));
-            }
-        }
-    }
-    notes
+        })
+    };
+    tables.iter().filter_map(note).collect()
 }
 
 /// Whether a column other than `c` may be NULL.
@@ -320,14 +338,28 @@ pub(super) fn halves(tables: &[Table]) -> Vec<String> {
     notes
 }
 
-/// Whether a column's name is a table's with `_id` or `id` after it, in singular or plural.
-fn is_reference_name(column: &str, table: &str) -> bool {
+/// Whether a column's name is a table's, with or without `_id` or `id` after it, in singular or plural; the table's
+/// may have something before it, as in `wp_posts`. The less, the likelier.
+fn is_reference_name(column: &str, table: &str) -> Option<u8> {
     let (column, table) = (column.to_ascii_lowercase(), table.to_ascii_lowercase());
-    let stem = column.strip_suffix("_id").or_else(|| column.strip_suffix("id"));
-    stem.is_some_and(|stem| {
-        !stem.is_empty()
-            && (stem == table
-                || stem.strip_suffix('s') == Some(&table)
-                || table.strip_suffix('s') == Some(stem))
-    })
+    let suffix = column.strip_suffix("_id").or_else(|| column.strip_suffix("id"));
+    let of = |stem: &str, table: &str| {
+        let plural = |one: &str, many: &str| {
+            let ies = one.strip_suffix('y').map(|one| format!("{one}ies"));
+            [Some(format!("{one}s")), Some(format!("{one}es")), ies]
+                .iter()
+                .flatten()
+                .any(|p| p == many)
+        };
+        plural(stem, table) || suffix.is_some() && (stem == table || plural(table, stem))
+    };
+    let stem = suffix.unwrap_or(&column);
+    if stem.is_empty() {
+        return None;
+    }
+    let after_prefix = || table.split_once('_').is_some_and(|(_, rest)| of(stem, rest));
+    match of(stem, &table) {
+        true => Some(0),
+        false => (suffix.is_some() && after_prefix()).then_some(1),
+    }
 }

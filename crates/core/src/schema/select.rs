@@ -49,8 +49,8 @@ impl<'a> Choice<'a> {
     }
 
     /// The table, unless there is a reason not to replicate it that only somebody who names it can
-    /// set aside.
-    pub fn unless_asked_for(&self, draft: Draft) -> std::result::Result<Draft, String> {
+    /// set aside: (why, whether the table is unfit).
+    pub fn unless_asked_for(&self, draft: Draft) -> std::result::Result<Draft, (String, bool)> {
         let table = &draft.table.name;
         let is = |name: &str| name.eq_ignore_ascii_case(table);
         if self.also.iter().any(|n| is(n)) || self.selection.only.iter().any(|n| is(n)) {
@@ -59,25 +59,33 @@ impl<'a> Choice<'a> {
         let all_the_same =
             format!("to replicate it all the same: --policy replicate_tables={table}");
         if let Some(tool) = tools::keeper(&draft.table) {
-            return Err(format!(
-                "bookkeeping of {tool}: each site runs its migrations itself; {all_the_same}"
+            return Err((
+                format!(
+                    "bookkeeping of {tool}: each site runs its migrations itself; {all_the_same}"
+                ),
+                false,
             ));
         }
         if tools::is_of_layers(&draft.table) {
-            return Err(format!(
-                "layers of a GeoPackage: each site makes them itself; {all_the_same}"
+            return Err((
+                format!("layers of a GeoPackage: each site makes them itself; {all_the_same}"),
+                false,
             ));
         }
         if is(COUNTS) {
-            return Err(format!(
-                "numbers of rows, which the triggers of each site count; {all_the_same}"
+            return Err((
+                format!("numbers of rows, which the triggers of each site count; {all_the_same}"),
+                false,
             ));
         }
         match &draft.inexact {
-            Some(what) => Err(format!(
-                "{what} is made of the text of floating-point numbers, which versions of SQLite \
+            Some(what) => Err((
+                format!(
+                    "{what} is made of the text of floating-point numbers, which versions of SQLite \
                  write differently: where two write to one file, the index breaks. Drop it, or \
                  {all_the_same}"
+                ),
+                true,
             )),
             None => Ok(draft),
         }

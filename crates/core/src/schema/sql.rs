@@ -225,6 +225,24 @@ impl<'a> TableSql<'a> {
     }
 }
 
+/// Whether one of these CHECKs reads a column of this name, and none says which number it is.
+pub(super) fn bounds(checks: &[&[Token<'_>]], column: &str) -> bool {
+    let is = |token: &Token<'_>| token.name().is_some_and(|name| name.eq_ignore_ascii_case(column));
+    let equal = |tokens: &[Token<'_>]| {
+        let all = tokens.iter().all(|t| t.kind == Kind::Mark(b'=') || t.is("IS"));
+        all && !tokens.is_empty()
+    };
+    let says = |tokens: &[Token<'_>]| match tokens {
+        [first, between @ .., last] => {
+            let number = |token: &Token<'_>| token.kind == Kind::Number;
+            equal(between) && (is(first) && number(last) || number(first) && is(last))
+        }
+        _ => false,
+    };
+    let pins = |check: &[Token<'_>]| check.windows(3).chain(check.windows(4)).any(says);
+    checks.iter().any(|check| check.iter().any(is)) && !checks.iter().any(|check| pins(check))
+}
+
 /// The parts of a CREATE INDEX statement that PRAGMAs do not tell.
 pub(super) struct IndexSql<'a> {
     sql: &'a str,

@@ -26,6 +26,7 @@ mod named;
 mod older;
 mod open;
 mod own_numbers;
+mod paused;
 mod pull;
 mod random;
 mod rebuilt;

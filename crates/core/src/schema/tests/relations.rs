@@ -182,11 +182,56 @@ fn undeclared_references_are_pointed_out() {
                CREATE TABLE task(taskid INTEGER PRIMARY KEY, project_id INT, ProjectsID INTEGER, tags_id BIGINT,
                  tagid TEXT, code_id INT, id INT, task_id INT REFERENCES task, valid INT)";
     let notes = schema(sql).notes;
-    let columns: Vec<&str> = notes.iter().map(|note| note.split(' ').next().unwrap()).collect();
-    assert_eq!(columns, ["task.project_id", "task.ProjectsID", "task.tags_id"]);
-    assert!(notes[0].ends_with("declare it with --policy task.refs=project_id:projects"));
+    assert_eq!(notes.len(), 1);
+    assert!(notes[0].starts_with(
+        "task.project_id to projects, task.ProjectsID to projects, task.tags_id to tag look like references"
+    ));
+    let declare = "--policy task.refs=project_id:projects,ProjectsID:projects,tags_id:tag";
+    assert!(notes[0].ends_with(declare));
+    let one = schema_with(sql, &[("projects.identity", "key")]).notes;
+    assert!(one[0].starts_with("task.tags_id looks like a reference to tag"));
+    assert!(one[0].ends_with("declare it with --policy task.refs=tags_id:tag"));
     let quiet = [("projects.identity", "key"), ("task.refs", "tags_id:tag")];
     assert_eq!(schema_with(sql, &quiet).notes, Vec::<String>::new());
+}
+
+#[test]
+fn names_that_may_be_references() {
+    let sql = "CREATE TABLE categories(id INTEGER PRIMARY KEY); CREATE TABLE boxes(id INTEGER PRIMARY KEY);
+               CREATE TABLE books(id INTEGER PRIMARY KEY); CREATE TABLE wp_posts(id INTEGER PRIMARY KEY);
+               CREATE TABLE note(id INTEGER PRIMARY KEY);";
+    let noted = |column: &str| {
+        let notes = schema(&format!("{sql} CREATE TABLE t({column} INTEGER)")).notes;
+        notes.first().map(|note| note.rsplit(':').next().unwrap().to_owned())
+    };
+    for (column, parent) in [
+        ("category_id", Some("categories")),
+        ("boxId", Some("boxes")),
+        ("book", Some("books")),
+        ("book_id", Some("books")),
+        ("post_id", Some("wp_posts")),
+        ("post", None),
+        ("note_id", Some("note")),
+        // A number of notes, most likely.
+        ("notes", None),
+        ("note", None),
+        ("id", None),
+    ] {
+        assert_eq!(noted(column).as_deref(), parent, "{column}");
+    }
+}
+
+#[test]
+fn a_check_that_reads_the_number_of_a_row_is_pointed_out() {
+    let noted = |check: &str| {
+        schema(&format!("CREATE TABLE t(id INTEGER PRIMARY KEY, a, CHECK({check}))")).notes
+    };
+    for check in ["id > 0", "a <> id", "typeof(id) = 'integer'"] {
+        assert!(noted(check)[0].ends_with("--policy t.identity=birth"), "{check}");
+    }
+    for check in ["id = 1", "1 == ID", "id IS 0", "a > 0"] {
+        assert_eq!(noted(check), [""; 0], "{check}");
+    }
 }
 
 #[test]

@@ -116,11 +116,34 @@ fn indexes_follow_renamed_columns() {
 }
 
 #[test]
+fn functions_of_the_application_exclude_the_tables_that_need_them() {
+    use rusqlite::functions::FunctionFlags;
+    let conn = open("CREATE TABLE plain(a DEFAULT (1))");
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    conn.create_scalar_function("own", 1, flags, |_| Ok(1)).unwrap();
+    conn.execute_batch(
+        "CREATE TABLE indexed(a TEXT); CREATE INDEX i ON indexed(length(a)) WHERE own(1); CREATE TABLE checked(a CHECK(own(a)));
+         CREATE TABLE other(a TEXT); CREATE INDEX o ON other(own(1)); CREATE TABLE made(a, b AS (own(a)));
+         CREATE TABLE by_default(a DEFAULT (own(1)))",
+    )
+    .unwrap();
+    let read = || read(&conn, &Policies::default(), &Selection::default()).unwrap();
+    assert_eq!(read().skipped, vec![]);
+    conn.remove_function("own", 1).unwrap();
+    let schema = read();
+    assert_eq!(names(&schema.tables), ["by_default", "plain"]);
+    for skipped in &schema.skipped {
+        assert!(skipped.unfit && skipped.why.contains("own()"), "{skipped:?}");
+    }
+}
+
+#[test]
 fn unknown_collations_exclude_the_table() {
     // A collation is only looked up when it is used, so a schema written by hand shows one.
     let conn = open(
         "CREATE TABLE keyed(a TEXT COLLATE NOCASE PRIMARY KEY); CREATE TABLE uniq(a); CREATE TABLE free(a COLLATE NOCASE);
-         CREATE UNIQUE INDEX u ON uniq(a COLLATE NOCASE); CREATE INDEX f ON free(a);
+         CREATE TABLE indexed(a TEXT); CREATE TABLE checked(a TEXT COLLATE NOCASE, CHECK(a < 'z'));
+         CREATE UNIQUE INDEX u ON uniq(a COLLATE NOCASE); CREATE INDEX i ON indexed(a COLLATE NOCASE);
          PRAGMA writable_schema=ON;
          UPDATE sqlite_master SET sql = replace(sql, 'NOCASE', 'de_DE');
          PRAGMA writable_schema=RESET;",
@@ -130,4 +153,7 @@ fn unknown_collations_exclude_the_table() {
     let skipped = skipped(&schema);
     assert!(skipped["keyed"].contains("its PRIMARY KEY (a) compares by collation de_DE"));
     assert!(skipped["uniq"].contains("index u compares by collation de_DE"));
+    for table in ["indexed", "checked"] {
+        assert!(skipped[table].contains("brings along (no such collation sequence: de_DE)"));
+    }
 }
