@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use std::path::Path;
 use synqlite_core::Replica;
-use synqlite_remote::{Access, Credentials, Key, Remote};
+use synqlite_remote::{Access, Credentials, Key, Remote, blanked};
 
 /// What a remote asks for: what the caller says counts first, then the environment, then what is kept.
 pub fn credentials(said: Option<&str>, kept: &Access) -> Result<Credentials, Failure> {
@@ -50,7 +50,8 @@ pub fn resolve(replica: &Replica, text: Option<&str>, said: &Access) -> Result<R
                 [] => format!("Check the path; {path} has no named remotes"),
                 names => format!("Check the path; remotes of {path} are: {}", names.join(", ")),
             };
-            Err(Failure::new(format!("there is no database or remote {text}")).hint(hint))
+            let what = format!("there is no database or remote {}", blanked(text));
+            Err(Failure::new(what).hint(hint))
         }
         _ => Ok(remote),
     }

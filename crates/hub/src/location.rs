@@ -57,16 +57,34 @@ impl Location {
     pub fn parse(text: &str) -> Result<Location> {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
         match scheme {
-            None => Ok(Location::Folder(text.into())),
+            None => Location::folder(text),
             Some("postgres" | "postgresql") => Ok(Location::Postgres(text.to_owned())),
             Some("s3") => Ok(Location::Bucket { url: text.to_owned(), settings: Vec::new() }),
             Some(scheme) => {
-                let what = format!("{scheme}:// is no store of a hub");
+                let what = match scheme.bytes().all(|b| b.is_ascii_alphanumeric()) {
+                    true => format!("{scheme}:// is no store of a hub"),
+                    false => "this is no store of a hub".into(),
+                };
                 let hint = "Give the path of a folder, postgres://USER@HOST/DATABASE, or \
                             s3://BUCKET/PREFIX";
                 Err(Error::Setting { what, hint })
             }
         }
+    }
+
+    /// A folder; no store that is meant to be another kind, and lacks a slash. The text may hold a password, so
+    /// it is not repeated.
+    fn folder(text: &str) -> Result<Location> {
+        let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
+        let (kind, hint) = match scheme.as_str() {
+            "postgres" | "postgresql" => {
+                ("PostgreSQL", "Write it like postgres://USER@HOST/DATABASE")
+            }
+            "s3" => ("a bucket", "Write it like s3://BUCKET/PREFIX"),
+            _ => return Ok(Location::Folder(text.into())),
+        };
+        let what = format!("the store begins with {scheme}: and is no URL of {kind}");
+        Err(Error::Setting { what, hint })
     }
 
     /// With keys and endpoint for object storage, such as `AWS_ACCESS_KEY_ID`; others are ignored.
@@ -186,5 +204,28 @@ impl Vault {
     /// at a bucket is paid for.
     pub(crate) fn pause(&self) -> Duration {
         Duration::from_secs(if matches!(self.0, Kept::Bucket(_)) { 5 } else { 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_with_a_slash_too_few_is_no_folder() {
+        for text in ["hub", "/srv/hub", "./postgres:/x", "s3", "C:/hub"] {
+            assert_eq!(Location::parse(text).unwrap(), Location::Folder(text.into()));
+        }
+        for text in [
+            "postgres:/hub:secret@x/db",
+            "postgresql:hub:secret@x/db",
+            "Postgres:/hub:secret@x/db",
+            "s3:/AKIA:secret@bucket/prefix",
+            "s3:bucket",
+            "hub:secret@s3://bucket",
+        ] {
+            let told = Location::parse(text).unwrap_err().to_string();
+            assert!(!told.contains("secret") && told.contains("://"), "{text}: {told}");
+        }
     }
 }

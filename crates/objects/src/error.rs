@@ -176,12 +176,14 @@ pub enum Error {
         why: String,
     },
     /// Something answers that does not speak as this kind of store does.
-    #[error("{address} does not answer as it should: {why}. Check the URL")]
+    #[error("{address} does not answer as it should: {why}. {hint}")]
     NotAHub {
         /// The store.
         address: String,
         /// What is wrong with the answer.
-        why: &'static str,
+        why: String,
+        /// What to do about it.
+        hint: String,
     },
     /// An object that is sealed is read without a key.
     #[error("`{name}` is sealed. Say where the key is: --key-file FILE")]

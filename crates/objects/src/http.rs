@@ -5,6 +5,7 @@
 //! differs from site to site. What will not pass is an error at once.
 
 use crate::error::{Error, Result};
+use crate::stranger::{Foreign, is_page, said};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -20,8 +21,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A connection on which nothing has moved for so long is broken.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Of an answer that says why it refuses, so much is read.
-const LONGEST_REASON: u64 = 16 * 1024;
 
 /// Why a request came to nothing.
 pub(crate) enum RequestError {
@@ -57,25 +56,31 @@ pub(crate) struct Request<'a> {
 #[derive(Clone)]
 pub(crate) struct Client {
     agent: Agent,
-    address: String,
+    /// With which every address begins that is asked for.
+    base: String,
     token: Option<String>,
 }
 
 impl Client {
     /// A token is a line, as programs read it from a file: the end of the line is none of it.
-    pub fn new(address: String, token: Option<String>) -> Client {
+    pub fn new(base: String, token: Option<String>) -> Client {
         let token = token.map(|token| token.trim().to_owned());
-        Client { agent: agent(), address, token }
+        Client { agent: agent(), base, token }
     }
 
     /// The store, for messages.
     pub fn address(&self) -> String {
-        self.address.clone()
+        format!("the hub at {}", self.base)
     }
 
     /// The store answers as no hub does.
     pub fn stranger(&self, why: &'static str) -> Error {
-        Error::NotAHub { address: self.address(), why }
+        self.foreign(Foreign { why: why.into(), hint: "Check the URL".into() })
+    }
+
+    /// Somebody else answers in its place.
+    pub fn foreign(&self, Foreign { why, hint }: Foreign) -> Error {
+        Error::NotAHub { address: self.address(), why, hint }
     }
 
     /// Sends a request once.
@@ -101,10 +106,13 @@ impl Client {
         };
         let answer = sent.map_err(|e| self.failed(e))?;
         let status = answer.status();
+        if status.is_success() && is_page(&answer) {
+            return Err(self.foreign(Foreign::page()).into());
+        }
         if status.is_success() || request.expect.contains(&status.as_u16()) {
             return Ok(answer);
         }
-        Err(self.refusal(answer))
+        Err(self.refusal(answer, &request.url))
     }
 
     fn authorization(&self, token: &str) -> Result<HeaderValue> {
@@ -162,10 +170,16 @@ impl Client {
     }
 
     /// What an answer means that is none.
-    fn refusal(&self, answer: Response<Body>) -> RequestError {
+    fn refusal(&self, answer: Response<Body>, url: &str) -> RequestError {
         let status = answer.status().as_u16();
         let after = header(&answer, "retry-after").map(Duration::from_secs);
-        let why = reason(answer);
+        if matches!(status, 408 | 429 | 500 | 502 | 503 | 504) {
+            return self.passing(status, said(answer), after);
+        }
+        let why = match Foreign::refusal(answer, &self.base, url) {
+            Ok(why) => why,
+            Err(foreign) => return self.foreign(foreign).into(),
+        };
         let address = self.address();
         let hint = "Set SYNQLITE_TOKEN, or keep a token with the remote: \
                     synqlite remote add DB NAME URL --token TOKEN";
@@ -177,21 +191,37 @@ impl Client {
                 let why = format!("wants a token that is good for this: {why}");
                 Error::Denied { address, why, hint }.into()
             }
-            408 | 429 | 500 | 502 | 503 | 504 => RequestError::Passing(why, after),
             _ => Error::Refused { address, why }.into(),
+        }
+    }
+
+    /// A refusal that may pass. Nobody is kept waiting for longer than a few pauses take: they are told how long.
+    fn passing(&self, status: u16, said: Option<String>, after: Option<Duration>) -> RequestError {
+        let plain = match status {
+            429 => "it answers with status 429, too many requests. Try again later".into(),
+            _ => format!("it answers with status {status}"),
+        };
+        let why = said.unwrap_or(plain);
+        match after.filter(|after| *after > LONGEST_PAUSE) {
+            None => RequestError::Passing(why, after),
+            Some(after) => {
+                let what = why.split(". ").next().unwrap_or_default();
+                let why = format!("{what}, and asks to wait {}. Try again then", roughly(after));
+                Error::Unreachable { address: self.address(), why }.into()
+            }
         }
     }
 }
 
-/// Why an answer is none, as it says itself.
-pub(crate) fn reason(answer: Response<Body>) -> String {
-    let status = answer.status().as_u16();
-    let text = answer.into_body().into_with_config().limit(LONGEST_REASON).read_to_string();
-    let said = text.ok().and_then(|text| {
-        let json: serde_json::Value = serde_json::from_str(&text).ok()?;
-        Some(json.get("error")?.as_str()?.trim_end_matches('.').to_owned())
-    });
-    said.unwrap_or_else(|| format!("it answers with status {status}"))
+/// A duration in words, rounded up.
+fn roughly(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..3600 => format!("{} min", seconds.div_ceil(60)),
+        3600..172_800 => format!("{} h", seconds.div_ceil(3600)),
+        _ => format!("{} days", seconds.div_ceil(86_400)),
+    }
 }
 
 /// What sends requests: refusals are answers, and silence is a broken connection.

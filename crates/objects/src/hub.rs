@@ -4,25 +4,23 @@
 //! asks for what came after, gets small objects whole with the list, and pays nothing for old ones.
 //! Transfers go on where a broken connection left them, in memory that does not grow with them.
 
+mod put;
+
 use crate::error::{Error, Result};
-use crate::http::{Client, Request, RequestError, Tried, header, pause, reason};
+use crate::http::{Client, Request, RequestError, Tried, header, pause};
 use crate::name::{Kind, ObjectName};
 use crate::store::{Ask, Changes, Cursor, Entry, Fingerprint, Found, Mark, Put, Step, Store};
+use crate::url::blanked;
+use put::{Going, Headers, PutError};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
 use synqlite_wire::{DatabaseId, Id};
-use ureq::http::{Method, Response};
+use ureq::http::Response;
 use ureq::{Body, BodyReader};
 
-/// Objects longer than this are put in parts. Over a network that breaks off they would hardly ever
-/// arrive whole, and asking how much has arrived costs nothing beside so many bytes. A part that follows
-/// a failure is no longer either.
-const WHOLE: u64 = 1 << 20;
-/// No part is longer.
-const PART: u64 = 8 << 20;
 /// So many bytes of objects are kept with one list; of the others only the first [`HEAD`].
 const ROOM: usize = 32 << 20;
 /// Enough for most headers.
@@ -47,7 +45,7 @@ impl Hub {
     /// The store that a URL `http(s)://HOST/NAME` names. [`Error::NotAStoreUrl`] if it names none.
     pub fn new(url: &str, token: Option<&str>) -> Result<Hub> {
         let like = "http://127.0.0.1:7700/todo";
-        let bad = |why| Error::NotAStoreUrl { url: url.to_owned(), kind: "a hub", why, like };
+        let bad = |why| Error::NotAStoreUrl { url: blanked(url), kind: "a hub", why, like };
         let (scheme, rest) = url.split_once("://").ok_or_else(|| bad("it has no scheme"))?;
         let scheme = scheme.to_ascii_lowercase();
         if scheme != "http" && scheme != "https" {
@@ -65,7 +63,7 @@ impl Hub {
             return Err(bad("a name consists of 1 to 64 letters, digits, dots, _ and -"));
         }
         let base = format!("{scheme}://{rest}");
-        let client = Client::new(format!("the hub at {base}"), token.map(str::to_owned));
+        let client = Client::new(base.clone(), token.map(str::to_owned));
         Ok(Hub { client, base })
     }
 
@@ -204,158 +202,6 @@ impl Hub {
             }
         }
     }
-
-    /// Sends a whole object of `total` bytes, or a part of one, once.
-    fn put(
-        &self,
-        name: &ObjectName,
-        bytes: &[u8],
-        total: u64,
-        headers: Headers,
-    ) -> Tried<Progress> {
-        let request = Request {
-            method: Method::PUT,
-            url: self.object(name),
-            headers,
-            body: Some(bytes),
-            expect: &[409, 413],
-            ..Request::default()
-        };
-        let answer = self.client.send(&request)?;
-        match answer.status().as_u16() {
-            201 => Ok(Progress::Put(Put::Created)),
-            200 => Ok(Progress::Put(Put::AlreadyThere)),
-            413 => {
-                let (address, why) = (self.address(), reason(answer));
-                Err(Error::TooLarge { address, size: total, why }.into())
-            }
-            _ => Ok(Progress::Received(self.received(&answer)?)),
-        }
-    }
-
-    fn put_whole(&self, name: &ObjectName, bytes: &[u8], headers: &Headers) -> Result<Put> {
-        let total = bytes.len() as u64;
-        match self.client.patiently(|| self.put(name, bytes, total, headers.clone()))? {
-            Progress::Put(put) => Ok(put),
-            Progress::Received(_) => Err(self.client.stranger("it takes an object for a part")),
-        }
-    }
-
-    /// Puts an object of `total` bytes, small ones whole and others in parts.
-    fn put_from(
-        &self,
-        name: &ObjectName,
-        source: &mut (impl Read + Seek),
-        total: u64,
-        common: Headers,
-        step: Step<'_>,
-    ) -> std::result::Result<Put, PutError> {
-        step(0, total);
-        let put = if total > WHOLE {
-            self.put_parts(name, source, total, common, step)?
-        } else {
-            let mut bytes = vec![0; total as usize];
-            source.read_exact(&mut bytes)?;
-            self.put_whole(name, &bytes, &common)?
-        };
-        step(total, total);
-        Ok(put)
-    }
-
-    /// Puts an object in parts, from where an earlier try ended. What has arrived of a part that broke
-    /// off counts, so the hub is asked, and it goes on from there for as long as it gets on.
-    fn put_parts(
-        &self,
-        name: &ObjectName,
-        source: &mut (impl Read + Seek),
-        total: u64,
-        mut common: Headers,
-        step: Step<'_>,
-    ) -> std::result::Result<Put, PutError> {
-        let mut hasher = blake3::Hasher::new();
-        io::copy(source, &mut hasher)?;
-        let upload = hasher.finalize().to_hex().to_string();
-        let url = format!("{}/uploads/{upload}", self.base);
-        common.push(("synqlite-upload", upload));
-        let mut there = self.arrived(&url)?;
-        let (mut furthest, mut length, mut failures) = (there, PART, 0);
-        loop {
-            step(there.min(total), total);
-            // Of one that is there in full, and that nobody finished, the last byte is enough.
-            let from = there.min(total.saturating_sub(1));
-            let mut part = vec![0; length.min(total - from) as usize];
-            source.seek(SeekFrom::Start(from))?;
-            source.read_exact(&mut part)?;
-            let last = (from + part.len() as u64).saturating_sub(1);
-            let mut headers = common.clone();
-            headers.push(("content-range", format!("bytes {from}-{last}/{total}")));
-            let (why, after) = match self.put(name, &part, total, headers) {
-                Ok(Progress::Put(put)) => return Ok(put),
-                Ok(Progress::Received(now)) if now > there => {
-                    (there, length) = (now, PART.min(2 * length));
-                    if there > furthest {
-                        (furthest, failures) = (there, 0);
-                    }
-                    continue;
-                }
-                // Perhaps what a broken connection left is still being written.
-                Ok(Progress::Received(_)) => ("an upload to it does not get on".to_owned(), None),
-                Err(RequestError::Passing(why, after)) => (why, after),
-                Err(RequestError::Lasting(e)) => return Err(e.into()),
-            };
-            length = WHOLE;
-            failures += 1;
-            if failures == STALLS {
-                return Err(Error::Unreachable { address: self.address(), why }.into());
-            }
-            pause(failures, after);
-            there = self.arrived(&url)?;
-            if there > furthest {
-                (furthest, failures) = (there, 0);
-            }
-        }
-    }
-
-    /// How much of an upload has arrived.
-    fn arrived(&self, url: &str) -> Result<u64> {
-        let request = Request { url: url.to_owned(), ..Request::default() };
-        let answer = self.client.patiently(|| self.client.send(&request))?;
-        self.received(&answer)
-    }
-
-    fn received(&self, answer: &Response<Body>) -> Result<u64> {
-        let there = header(answer, "synqlite-received");
-        there.ok_or_else(|| self.client.stranger("it does not say what it has received"))
-    }
-}
-
-/// Headers of a request.
-type Headers = Vec<(&'static str, String)>;
-
-/// Why an object was not put.
-enum PutError {
-    /// What it was to be read from failed.
-    Source(io::Error),
-    Store(Error),
-}
-
-impl From<io::Error> for PutError {
-    fn from(e: io::Error) -> PutError {
-        PutError::Source(e)
-    }
-}
-
-impl From<Error> for PutError {
-    fn from(e: Error) -> PutError {
-        PutError::Store(e)
-    }
-}
-
-/// What sending came to.
-enum Progress {
-    Put(Put),
-    /// So much of it has arrived.
-    Received(u64),
 }
 
 struct Page {
@@ -512,7 +358,8 @@ impl Store for Hub {
             return Err(Error::EmptyObject { name: *name });
         }
         let (mut source, total) = (io::Cursor::new(bytes), bytes.len() as u64);
-        let put = self.put_from(name, &mut source, total, Headers::new(), &mut |_, _| {});
+        let going = Going { name, total, headers: Headers::new() };
+        let put = self.put_from(going, &mut source, &mut |_, _| {});
         put.map_err(|e| match e {
             PutError::Store(e) => e,
             PutError::Source(e) => Error::Write { name: *name, source: e },
@@ -537,7 +384,8 @@ impl Store for Hub {
         if total == 0 {
             return Err(Error::EmptyObject { name: *name });
         }
-        self.put_from(name, &mut source, total, headers, step).map_err(|e| match e {
+        let going = Going { name, total, headers };
+        self.put_from(going, &mut source, step).map_err(|e| match e {
             PutError::Store(e) => e,
             PutError::Source(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
                 Error::SourceChanged { path: file.to_owned() }

@@ -45,6 +45,7 @@ mod name;
 mod sealed;
 mod snapshot;
 mod store;
+mod stranger;
 mod trail;
 mod url;
 
@@ -65,6 +66,7 @@ pub use store::{
     find_database, only_database,
 };
 pub use trail::{REACH, Trail, next as next_prefix};
+pub use url::blanked;
 
 // Its example is compiled and run with the doc tests; nobody else sees this.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! `file:///dir/` URLs: a path of this machine, percent-encoded.
+//! `file:///dir/` URLs: a path of this machine, percent-encoded. And what of any URL is for no message.
 
 use crate::error::{Error, Result};
 use std::path::PathBuf;
@@ -8,6 +8,27 @@ use std::path::PathBuf;
 pub(crate) fn folder_path(url: &str) -> Result<PathBuf> {
     let bad = |why| Error::NotAFolderUrl { url: url.to_owned(), why };
     os_path(parse(url, cfg!(windows)).map_err(bad)?).map_err(bad)
+}
+
+/// A URL as messages show it: without the name and password before its host, and without its query, in which
+/// tokens travel. A text that is none is as it was.
+pub fn blanked(url: &str) -> String {
+    let scheme = |text: &str| {
+        text.len() > 1
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+            && !text.eq_ignore_ascii_case("file")
+    };
+    let Some((start, rest)) = url.split_once(':').filter(|(start, _)| scheme(start)) else {
+        return url.to_owned();
+    };
+    // Where a slash is missing or too many, a password is one all the same.
+    let host = rest.trim_start_matches('/');
+    let slashes = rest.strip_suffix(host).unwrap_or_default();
+    let (hidden, host) = host.rsplit_once('@').map_or(("", host), |(_, host)| ("…@", host));
+    let end = host.find(['?', '#']);
+    let (shown, query) = end.map_or((host, ""), |at| host.split_at(at));
+    let query = query.chars().next().map(|mark| format!("{mark}…")).unwrap_or_default();
+    format!("{start}:{slashes}{hidden}{shown}{query}")
 }
 
 #[cfg(unix)]
@@ -112,6 +133,26 @@ mod tests {
         assert!(parse("file:///media/stick", true).is_err());
         let message = folder_path("file://media/stick").unwrap_err().to_string();
         assert!(message.contains("file://media/stick") && message.contains("three slashes"));
+    }
+
+    #[test]
+    fn what_is_secret_is_not_shown() {
+        for (url, shown) in [
+            ("https://hub.example.org/n", "https://hub.example.org/n"),
+            ("https://user:secret@hub.example.org/n", "https://…@hub.example.org/n"),
+            ("https://user:se/cr@et@hub.example.org/n", "https://…@hub.example.org/n"),
+            ("http://127.0.0.1:7700/n?token=secret", "http://127.0.0.1:7700/n?…"),
+            ("http://127.0.0.1:7700/n#secret", "http://127.0.0.1:7700/n#…"),
+            ("http://h/n?token=secret@x", "http://…@x"),
+            ("s3://AKIA:secret@team/x", "s3://…@team/x"),
+            ("postgres:/hub:secret@x/db", "postgres:/…@x/db"),
+            ("https:user:secret@host/n", "https:…@host/n"),
+            ("file:///home/a@b?c", "file:///home/a@b?c"),
+            ("C:/a@b?c", "C:/a@b?c"),
+            ("notes.db", "notes.db"),
+        ] {
+            assert_eq!(blanked(url), shown);
+        }
     }
 
     #[cfg(unix)]

@@ -12,7 +12,7 @@ pub use sync::{
     Cloned, Credentials, Outcome, Remote, Restored, Session, SyncError, Traffic, Waiting,
 };
 pub use synqlite_objects::files::remove_own;
-pub use synqlite_objects::{Cursor, Error, Key, Put};
+pub use synqlite_objects::{Cursor, Error, Key, Put, blanked};
 
 // Its example is compiled and run with the doc tests; nobody else sees this.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use super::{Hub, seconds};
 use crate::tokens::Scope;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
@@ -144,7 +144,5 @@ pub(super) async fn overview(
         "tokens": tokens,
         "waiting": hub.waiters.count(),
     });
-    let mut response = typed(body.to_string(), "application/json");
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok(typed(body.to_string(), "application/json"))
 }

@@ -22,8 +22,8 @@ use crate::place::Place;
 use crate::wait::{Waiters, lock};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get};
@@ -167,7 +167,7 @@ pub(crate) fn seconds(time: Duration) -> f64 {
     time.as_millis() as f64 / 1e3
 }
 
-/// Counts and logs a request. A query and a token are never logged.
+/// Counts and logs a request, and has no cache keep the answer. A query and a token are never logged.
 async fn observe(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let (since, sent) = (Instant::now(), length(request.headers()));
@@ -179,6 +179,8 @@ async fn observe(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> R
         let text = "the request cannot be read. See /openapi.json";
         response = Failure::new(status, text).into_response();
     }
+    // Whatever stands before the hub would give it to those who have no token, and lists that are old to sites.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     hub.metrics.count(status);
     let (path, status, took) = (uri.path(), status.as_u16(), since.elapsed());
     tracing::debug!(%method, path, status, "request");

@@ -65,12 +65,52 @@ pub fn failed(e: &tokio_postgres::Error) -> Error {
                 hint: "Check the address that --store names",
             }
         }
-        Some(e) => Error::away(format!("PostgreSQL says: {}", e.message())),
+        Some(e) => match advice(e.code(), e.message()) {
+            Some(hint) => {
+                Error::Setting { what: format!("PostgreSQL says: {}", e.message()), hint }
+            }
+            None => Error::away(format!("PostgreSQL says: {}", e.message())),
+        },
         None => {
             let source = std::error::Error::source(e).map(|s| format!(": {s}")).unwrap_or_default();
+            // It has no type that reaches us.
+            if source.contains("UnknownIssuer") {
+                return Error::Setting {
+                    what: format!(
+                        "PostgreSQL shows a certificate that this machine does not trust{source}"
+                    ),
+                    hint: "Name the PEM file of the authority that signed it behind the URL: &sslrootcert=FILE",
+                };
+            }
             Error::away(format!("PostgreSQL: {e}{source}"))
         }
     }
+}
+
+/// What to do about a refusal that waiting does not end.
+fn advice(code: &SqlState, message: &str) -> Option<&'static str> {
+    let pooled = [&SqlState::DUPLICATE_PSTATEMENT, &SqlState::INVALID_SQL_STATEMENT_NAME];
+    if pooled.contains(&code) {
+        return Some(
+            "What pools connections between here and PostgreSQL gives each transaction another one: have it \
+             pool by session, or let --store name PostgreSQL itself",
+        );
+    }
+    if *code != SqlState::INSUFFICIENT_PRIVILEGE {
+        return None;
+    }
+    Some(match message.split_once(" for ").map(|(_, what)| what) {
+        Some(what) if what.starts_with("schema") => {
+            "The hub's role lacks the rights to make its tables there: GRANT USAGE, CREATE ON SCHEMA … TO …"
+        }
+        Some(what) if what.starts_with("database") => {
+            "The hub's role lacks a right on the database: GRANT CONNECT, CREATE ON DATABASE … TO …"
+        }
+        _ => {
+            "The hub's role must own the hub's tables: ALTER TABLE … OWNER TO …; or start the hub with the role \
+             that made them"
+        }
+    })
 }
 
 impl Link {
@@ -184,5 +224,26 @@ where
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waiting_does_not_end_has_advice() {
+        for (code, message, words) in [
+            ("42P05", "prepared statement \"s1\" already exists", "pool by session"),
+            ("26000", "prepared statement \"s1\" does not exist", "pool by session"),
+            ("42501", "permission denied for schema public", "GRANT USAGE, CREATE ON SCHEMA"),
+            ("42501", "permission denied for database d", "GRANT CONNECT, CREATE ON DATABASE"),
+            ("42501", "permission denied for table synqlite_hub", "must own the hub's tables"),
+            ("42501", "must be owner of table synqlite_object", "must own the hub's tables"),
+        ] {
+            let told = advice(&SqlState::from_code(code), message);
+            assert!(told.is_some_and(|told| told.contains(words)), "{message}: {told:?}");
+        }
+        assert_eq!(advice(&SqlState::ADMIN_SHUTDOWN, "shutting down"), None);
     }
 }

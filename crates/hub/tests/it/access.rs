@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use crate::client::Client;
+use crate::client::{Answer, Client};
 use crate::support::{DATABASE, Lab, OTHER, SITE, batch, snapshot, until};
 use std::sync::atomic::Ordering;
 use synqlite_hub::{Allowance, Scope, Token};
@@ -37,6 +37,39 @@ pub fn without_a_token_nothing_is_told() {
     for wrong in ["", "synq_", &format!("synq_{}", "0".repeat(64)), "a b", "é"] {
         Client::new(&url, Some(wrong)).get("/todo/objects").expect(401);
     }
+}
+
+#[test]
+fn no_answer_is_for_a_cache_to_keep() {
+    let lab = Lab::with(|_| ());
+    let mut admin = lab.somebody("*", Scope::Admin);
+    let (mut nobody, mut reader) = (lab.nobody(), lab.somebody("other", Scope::Read));
+    let kept_by_none = |answer: Answer, status: u16| {
+        let answer = answer.expect(status);
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{answer:?}");
+    };
+    kept_by_none(admin.put(&batch("todo", 1), b"x"), 201);
+    kept_by_none(admin.put(&batch("todo", 1), b"x"), 200);
+    kept_by_none(admin.put(&batch("todo", 2), b""), 400);
+    let upload = format!("/todo/uploads/{}", "a".repeat(64));
+    for path in ["/todo/objects", &batch("todo", 1), "/todo/databases", &upload] {
+        kept_by_none(admin.get(path), 200);
+        kept_by_none(nobody.get(path), 401);
+        kept_by_none(reader.get(path), 403);
+    }
+    for path in ["/overview", "/metrics", "/healthz", "/openapi.json", "/"] {
+        kept_by_none(admin.get(path), 200);
+    }
+    let head = admin.head("GET", "/backup", &[("Connection", "close")]);
+    kept_by_none(admin.raw(&head, b"").unwrap(), 200);
+    let part = [("Range", "bytes=0-0")];
+    kept_by_none(admin.request("GET", &batch("todo", 1), &part, b""), 206);
+    kept_by_none(admin.get("/todo/events?wait=0"), 200);
+    kept_by_none(admin.get(&batch("todo", 9)), 404);
+    kept_by_none(admin.get("/nothing/here/at/all"), 404);
+    kept_by_none(admin.request("POST", "/todo/objects", &[], b""), 405);
+    kept_by_none(admin.get("/%ff/objects"), 400);
+    kept_by_none(admin.delete(&batch("todo", 1)), 204);
 }
 
 #[test]

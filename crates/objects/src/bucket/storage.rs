@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::http::agent;
 use crate::store::Put;
+use crate::url::blanked;
 use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut, S3CopyIfNotExists};
@@ -43,7 +44,7 @@ impl Storage {
     /// the URL names no store, [`Error::Denied`] without a key.
     pub fn new(url: &str, settings: &[(String, String)]) -> Result<Storage> {
         let bad = |why| Error::NotAStoreUrl {
-            url: url.to_owned(),
+            url: blanked(url),
             kind: "a bucket",
             why,
             like: "s3://bucket/todo",

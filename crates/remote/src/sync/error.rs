@@ -43,7 +43,7 @@ pub enum SyncError {
     /// A URL that this version cannot reach.
     #[error("{url}: remotes of the kind `{scheme}` are not supported")]
     Scheme {
-        /// The URL.
+        /// The URL, without what in it is secret.
         url: String,
         /// Its scheme.
         scheme: String,

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use synqlite_core::{Aside, Environment, Merged, Replica, Synced};
-use synqlite_objects::{Cursor, Folder, Hub, Key, Sealed, Store};
+use synqlite_objects::{Cursor, Folder, Hub, Key, Sealed, Store, blanked};
 use synqlite_wire::{Delta, SiteId};
 
 /// Result of synchronization.
@@ -193,7 +193,7 @@ impl Remote {
             #[cfg(feature = "bucket")]
             "s3" => Arc::new(synqlite_objects::Bucket::new(text, &credentials.storage)?),
             _ if rest.starts_with("//") => {
-                let (url, scheme) = (text.to_owned(), scheme.to_owned());
+                let (url, scheme) = (blanked(text), scheme.to_owned());
                 return Err(SyncError::Scheme { url, scheme });
             }
             _ => return Remote::at(text, credentials),
@@ -321,5 +321,26 @@ impl Remote {
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Remote").field(&self.url()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_secret_in_a_url_is_in_no_message() {
+        for url in [
+            "https://user:secret@hub.example.org/n",
+            "http://127.0.0.1:7700/n?token=secret",
+            "https:/user:secret@hub.example.org/n",
+            "postgres://hub:secret@x/db",
+            "ftp://user:secret@x/db",
+            "s3://AKIA:secret@team/x",
+        ] {
+            let e = Remote::parse(url).unwrap_err();
+            let told = format!("{e} {:?}", e.hint());
+            assert!(told.contains('…') && !told.contains("secret"), "{url}: {told}");
+        }
     }
 }
