@@ -373,8 +373,8 @@ pub fn skipped(conn: &Connection, catalog: &Catalog) -> Result<Vec<Skipped>> {
     Ok(skipped)
 }
 
-/// Tables that were replicated until they were altered, each with the reason. What is written to them stays in the
-/// journal, and what others wrote is kept, until they can be replicated again.
+/// Tables that were replicated until they were altered, each with the reason. What is written to them stays here,
+/// and what others wrote is kept, until they can be replicated again.
 pub fn paused(conn: &Connection, catalog: &Catalog) -> Result<Vec<Skipped>> {
     let sql = "SELECT name FROM synqlite_table WHERE shape <> ''";
     let mut statement = conn.prepare_cached(sql)?;
