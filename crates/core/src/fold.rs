@@ -22,6 +22,7 @@ mod references;
 mod spelling;
 mod stamps;
 mod uncaptured;
+mod unified;
 mod unresolved_refs;
 mod unseen;
 
@@ -53,6 +54,7 @@ use stamps::Stamps;
 use std::collections::BTreeMap;
 use synqlite_view::local_wins::Wrote;
 use synqlite_wire::{Rid, Stamp, Value};
+use unified::Became;
 
 /// What a fold recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,6 +141,7 @@ fn run<'a>(
         fold.windows(windows)?;
         fold.dangling_refs()?;
         fold.early()?;
+        fold.unified()?;
         fold.keep_noted_unresolved()?;
         fold.unprotected()?;
     }
@@ -174,6 +177,8 @@ struct Fold<'a> {
     wrote: Wrote,
     /// What was written over that this site did not show.
     told: Vec<Lost>,
+    /// What became of rows that may stand for others.
+    became: Vec<(u32, Rid, Became)>,
 }
 
 impl<'a> Fold<'a> {
@@ -184,8 +189,8 @@ impl<'a> Fold<'a> {
         (given, stamps, count): (Given, Stamps, Count<'a>),
     ) -> Fold<'a> {
         let (refs, done) = (References::new(catalog), Folded::default());
-        let (wrote, told) = (Wrote::default(), vec![]);
-        Fold { conn, meta, catalog, given, stamps, refs, done, count, wrote, told }
+        let (wrote, told, became) = (Wrote::default(), vec![], vec![]);
+        Fold { conn, meta, catalog, given, stamps, refs, done, count, wrote, told, became }
     }
 }
 

@@ -22,6 +22,8 @@ class Fold:
         self.cascaded, self.set_groups = [], []
         # References that keys overrode which were written again.
         self.overridden = []
+        # Rows that the user deleted, with None, or updated, with the groups that he wrote.
+        self.became = []
 
     def run(self):
         site = self.site
@@ -41,6 +43,7 @@ class Fold:
         self.keep_emptied()
         site.places = self.places
         self.rebind()
+        self.unify()
         LocalWins(self).run()
         if site.state == rows:
             # Nothing changed, so no time passed.
@@ -99,6 +102,8 @@ class Fold:
         return ("k", table.name, key, "%04d" % generation)
 
     def write_deleted(self):
+        gone = {rid for rid, cascaded in self.changes.deleted.items() if not cascaded}
+        self.became += [(rid, None) for rid in gone | self.changes.replaced & self.there]
         for rid, cascaded in self.changes.deleted.items():
             if rid in self.there:
                 # It was inserted again after that, so no delete is the later (R-EXIST).
@@ -145,6 +150,7 @@ class Fold:
                 old, new = self.before[table.name][before[rid]], self.after[table.name][at]
                 written = [g for g in table.groups if self.write_group(table, rid, g, old, new)]
                 if written:
+                    self.became.append((rid, written))
                     self.write_rest_of_keys(table, rid, set(written), new)
 
     def write_group(self, table, rid, group, old, new):
@@ -252,6 +258,24 @@ class Fold:
                         values = {c: row[c] for c in group}
                         refs = self.references(table, row, group)
                         self.site.change(rid).write(group, self.now, values, refs)
+
+    def unify(self):
+        """R-UNIFY: what became of a row becomes of those for which it stood."""
+        view, followers = self.site.view, {}
+        for rid in sorted(view.stand_in):
+            if view.hidden.get(rid) == "unique" and rid not in self.there:
+                followers.setdefault(view.represented(rid), []).append(rid)
+        for first, groups in self.became:
+            table = self.schema.tables[first[1]]
+            read = {table.group[c] for key in table.unique for c in key.columns}
+            taken = [g for g in groups or () if g in read and not set(g) & set(table.primary)]
+            for rid in followers.get(first, ()):
+                if groups is None and self.site.state[rid].alive():
+                    self.site.change(rid).delete(self.site.tick())
+                for group in taken:
+                    row = self.shows(first)
+                    values, refs = {c: row[c] for c in group}, self.references(table, row, group)
+                    self.site.change(rid).write(group, self.site.tick(), values, refs)
 
     def left(self, table, rid, row, fk):
         """Whether the row that a reference meant has left the key that the reference still shows."""

@@ -4,6 +4,7 @@
 use super::Fold;
 use super::before::{Before, Image};
 use super::spelling::{keep_spelling, respelled};
+use super::unified::Became;
 use super::unseen::Over;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
@@ -69,6 +70,7 @@ impl Fold<'_> {
             stored.state.header.insert(stamp);
             let Some(new) = t.read(self.conn, &changed.now)? else { return Ok(()) };
             self.reinserted(t, stamp, old, &new, &mut written);
+            self.became(t, &stored.rid, Became::Gone(first.clone()));
         }
         let only_counted = written.keys().all(|&g| t.table.groups[g].counter);
         let updated = image.filter(|_| changed.previous.is_some() && changed.replaced.is_none());
@@ -192,6 +194,7 @@ impl Fold<'_> {
         }
         self.over_unshown(t, &stored, first, over)?;
         self.done.columns += (written.len() + pinned.len()) as u64;
+        self.became(t, &stored.rid, Became::Written(written.keys().copied().collect()));
         self.refs.written(t, written.keys());
         if changed.replaced.is_some() || written.keys().any(|&g| t.table.groups[g].keeps_previous) {
             self.takes(t, &stored.rid);

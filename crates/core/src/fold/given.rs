@@ -17,6 +17,8 @@ pub(super) struct Given {
     /// Whether some row waits for another, by now.
     pub waits: bool,
     pub history: bool,
+    /// Tables, by number, in which a row may stand for others (R-UNIFY).
+    pub unifies: BTreeSet<u32>,
     /// Whether merges keep foreign keys.
     pub enforces: bool,
     /// Tables, by number, in which a later update outlives a delete.
@@ -39,8 +41,11 @@ impl Given {
         stale: Fresh,
     ) -> Result<Given> {
         let lasting = catalog.tables.iter().filter(|t| policies.last_write_decides(&t.table.name));
+        let conflicts = state::any_conflict(conn)?;
+        let unifies = |t: &&Tracked| conflicts && policies.unifies(&t.table.name);
         Ok(Given {
-            conflicts: state::any_conflict(conn)?,
+            conflicts,
+            unifies: catalog.tables.iter().filter(unifies).map(|t| t.no).collect(),
             waits: state::anyone_waits(conn)?,
             history: history::enabled(conn)?,
             enforces: policies.enforces_foreign_keys(),

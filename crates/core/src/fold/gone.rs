@@ -5,6 +5,7 @@
 
 use super::Fold;
 use super::before::{Before, Image};
+use super::unified::Became;
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::counter;
@@ -87,6 +88,9 @@ impl Fold<'_> {
             self.wrote.acted.push((t.no, stored.rid.clone(), Acted::Deleted));
         } else {
             header.delete(stamp);
+        }
+        if !cascaded {
+            self.became(t, &stored.rid, Became::Gone(first));
         }
         stored.loc = None;
         if let Loc::Row(number) = gone.was {

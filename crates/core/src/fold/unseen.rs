@@ -112,7 +112,22 @@ impl Fold<'_> {
         if !stored.state.groups.iter().any(kept) || !self.shows_less(stored)? {
             return Ok(());
         }
-        for (g, group) in stored.state.groups.iter().enumerate().filter(|(_, g)| kept(g)) {
+        let all = 0..stored.state.groups.len();
+        self.deletes_other(t, stored, shown, all.filter(|&g| kept(&stored.state.groups[g])), stamp);
+        Ok(())
+    }
+
+    /// These groups of a row that is deleted are told, as far as its user saw something else in their place.
+    pub(super) fn deletes_other(
+        &mut self,
+        t: &Tracked,
+        stored: &Stored,
+        shown: Option<&Image>,
+        groups: impl Iterator<Item = usize>,
+        stamp: Stamp,
+    ) {
+        for g in groups {
+            let group = &stored.state.groups[g];
             let Body::Stored(cell) = &group.body else { continue };
             if latest(group).is_zero() || shows(t, g, group, shown) {
                 continue;
@@ -122,7 +137,6 @@ impl Fold<'_> {
             let subject = self.subject(t, stored, None);
             self.told.push(subject.deleted(&columns.named(), &columns, &lost, stamp));
         }
-        Ok(())
     }
 
     /// A row is deleted with a table that is made again: what came for it while the table was gone was never

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::catalog::Tracked;
 use crate::meta::Meta;
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::ConflictKind;
 use synqlite_wire::Rid;
 
@@ -62,6 +62,20 @@ pub fn unique_winner(conn: &Connection, meta: &Meta, lost: &Stored) -> Result<Op
     let winner: Option<Option<Vec<u8>>> =
         conn.prepare_cached(sql)?.query_row(of, |row| row.get(0)).optional()?;
     winner.flatten().map(|bytes| decode_rid(meta, &bytes)).transpose()
+}
+
+/// Rows of a table that are hidden because another has their key, by that other.
+pub fn unified(conn: &Connection, meta: &Meta, no: u32) -> Result<BTreeMap<Rid, Vec<Rid>>> {
+    let sql = "SELECT winner, rid FROM synqlite_row \
+               WHERE kind = ?2 AND +tbl = ?1 AND loc IS NULL AND winner IS NOT NULL";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![no, ConflictKind::Unique.as_str()])?;
+    let mut losers: BTreeMap<Rid, Vec<Rid>> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let rid = |i| -> Result<Rid> { decode_rid(meta, &row.get::<_, Vec<u8>>(i)?) };
+        losers.entry(rid(0)?).or_default().push(rid(1)?);
+    }
+    Ok(losers)
 }
 
 /// Entries of rows that show something derived from what they hold, or would if they were shown.

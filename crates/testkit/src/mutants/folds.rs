@@ -188,4 +188,28 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all handles,told",
         breaks: "R-CAP: what a handle wrote to a row stays at its site",
     },
+    Mutant {
+        name: "unified-stay",
+        file: "core/src/fold/unified.rs",
+        from: "                stored.state.header.delete(stamp);\n",
+        to: "",
+        campaign: "model --constraints --shapes unified",
+        breaks: "R-UNIFY: a row comes back when the one that stands for it is deleted",
+    },
+    Mutant {
+        name: "unified-keep",
+        file: "core/src/fold/unified.rs",
+        from: "let now = GroupState { body, ..GroupState::shown(stamp) };",
+        to: "let now = to.state.groups[g].clone(); drop((body, stamp));",
+        campaign: "model --constraints --shapes unified",
+        breaks: "R-UNIFY: a row comes back when the one that stands for it gets another key",
+    },
+    Mutant {
+        name: "unified-unsaid",
+        file: "core/src/fold/unified.rs",
+        from: "                self.deletes_other(t, &stored, shown.as_ref(), others, stamp);\n",
+        to: "                drop((shown, others));\n",
+        campaign: "wild --all policy,told",
+        breaks: "R-TOLD: what a row held goes unsaid with the one that stood for it",
+    },
 ];

@@ -3,7 +3,7 @@
 use super::Shape;
 
 /// All shapes.
-pub const SHAPES: [Shape; 48] = [
+pub const SHAPES: [Shape; 50] = [
     Shape {
         name: "unique column",
         sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT UNIQUE, v);
@@ -363,6 +363,27 @@ pub const SHAPES: [Shape; 48] = [
               INSERT INTO j VALUES(101, 101);",
         tables: &["tag", "doc", "j"],
         columns: &["!id:id name:word", "!id:id u:num?", "!doc:doc.id !tag:tag.id"],
+        policies: &["tag.on_unique=unify"],
+    },
+    Shape {
+        name: "unified tags of teams",
+        sql: "CREATE TABLE team(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+              CREATE TABLE tag(id INTEGER PRIMARY KEY, team INT REFERENCES team(id) $A, name TEXT, gone INT);
+              CREATE UNIQUE INDEX tag_name ON tag(team, name) WHERE gone = 1;
+              CREATE TABLE c(id INTEGER PRIMARY KEY, tag INT REFERENCES tag(id) $A, w);
+              INSERT INTO team VALUES(101, 'x'), (102, 'y'); INSERT INTO tag VALUES(101, 101, 'x', 1), (102, 102, 'x', 1);
+              INSERT INTO c VALUES(101, 101, 0), (102, 102, 0);",
+        tables: &["team", "tag", "c"],
+        columns: &["!id:id name:word", "!id:id team:team.id? name:word? gone:few", "!id:id tag:tag.id? w:any"],
+        policies: &["tag.on_unique=unify", "team.on_unique=unify"],
+    },
+    Shape {
+        name: "unified tags by two keys",
+        sql: "CREATE TABLE tag(k TEXT PRIMARY KEY, name TEXT UNIQUE, slug TEXT UNIQUE);
+              CREATE TABLE c(id INTEGER PRIMARY KEY, tag TEXT REFERENCES tag(k) $A, w);
+              INSERT INTO tag VALUES('x', 'x', 'x'), ('y', 'y', 'y'); INSERT INTO c VALUES(101, 'x', 0), (102, 'y', 0);",
+        tables: &["tag", "c"],
+        columns: &["!k:word name:word? slug:word?", "!id:id tag:tag.k? w:any"],
         policies: &["tag.on_unique=unify"],
     },
     Shape {

@@ -361,3 +361,82 @@ fn a_reference_shows_who_stands_for_its_row_whatever_key_that_had() {
     assert_eq!(a.rows("SELECT * FROM j"), ["9"]);
     agree(&mut a, &mut b, &["tag", "j"]);
 }
+
+const TAGS: &str = "CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+    CREATE TABLE j(n INTEGER PRIMARY KEY, tag INT REFERENCES tag(id) ON DELETE SET NULL)";
+
+/// Two sites that made one tag each, of one name, and refer to it.
+fn tagged() -> (World, Site, Site) {
+    let (world, mut a, mut b) = pair(TAGS, &[("tag.on_unique", "unify")]);
+    a.run("INSERT INTO tag VALUES(1, 'urgent'); INSERT INTO j VALUES(1, 1)");
+    b.run("INSERT INTO tag VALUES(2, 'urgent'); INSERT INTO j VALUES(2, 2)");
+    agree(&mut a, &mut b, &["tag", "j"]);
+    assert_eq!(a.rows("SELECT name FROM tag JOIN j ON tag = id"), ["urgent", "urgent"]);
+    (world, a, b)
+}
+
+/// R-UNIFY: whoever deletes the row that he sees deletes those for which it stands.
+#[test]
+fn a_deleted_row_takes_along_those_for_which_it_stood() {
+    for then in ["DELETE FROM tag", "INSERT OR REPLACE INTO tag(name) VALUES('urgent')"] {
+        let (_world, mut a, mut b) = tagged();
+        a.run(then);
+        agree(&mut a, &mut b, &["tag", "j"]);
+        let left = usize::from(then.starts_with("INSERT"));
+        assert_eq!(b.rows("SELECT name FROM tag").len(), left, "{then}");
+        assert_eq!(b.rows("SELECT tag FROM j"), ["NULL", "NULL"], "{then}");
+        assert!(b.replica.conflicts().unwrap().is_empty(), "{then}");
+        b.run("DELETE FROM tag");
+        agree(&mut a, &mut b, &["tag", "j"]);
+        assert!(a.rows("SELECT name FROM tag").is_empty(), "{then}");
+    }
+}
+
+/// Of one that he could not know nothing is deleted.
+#[test]
+fn a_row_of_which_nobody_had_heard_stays() {
+    let (_world, mut a, mut b) = pair(TAGS, &[("tag.on_unique", "unify")]);
+    a.run("INSERT INTO tag VALUES(1, 'urgent')");
+    a.replica.fold().unwrap();
+    a.run("DELETE FROM tag");
+    b.run("INSERT INTO tag VALUES(2, 'urgent')");
+    agree(&mut a, &mut b, &["tag"]);
+    assert_eq!(a.rows("SELECT name FROM tag"), ["urgent"]);
+}
+
+/// The new name is that of the rows for which the renamed one stands, and what refers to them goes on to show it.
+#[test]
+fn a_renamed_row_stays_the_one_that_stands_for_others() {
+    for then in [
+        "UPDATE tag SET name = 'later'",
+        "UPDATE tag SET name = 'later'; INSERT INTO tag VALUES(9, 'urgent')",
+    ] {
+        let (_world, mut a, mut b) = tagged();
+        b.run(then);
+        agree(&mut a, &mut b, &["tag", "j"]);
+        assert_eq!(a.rows("SELECT name FROM tag JOIN j ON tag = id"), ["later", "later"], "{then}");
+        let names = a.rows("SELECT name FROM tag ORDER BY 1");
+        assert_eq!(names.len(), 1 + usize::from(then.contains("INSERT")), "{then}: {names:?}");
+        a.run("DELETE FROM tag WHERE name = 'later'");
+        agree(&mut a, &mut b, &["tag", "j"]);
+        assert_eq!(b.rows("SELECT tag FROM j"), ["NULL", "NULL"], "{then}");
+    }
+}
+
+/// What else such a row held, its user has not seen: it is told.
+#[test]
+fn what_a_deleted_row_hid_is_told() {
+    let schema = "CREATE TABLE tag(id INTEGER PRIMARY KEY, name TEXT UNIQUE, color TEXT)";
+    let (_world, mut a, mut b) = pair(schema, &[("tag.on_unique", "unify")]);
+    a.run("INSERT INTO tag VALUES(1, 'urgent', 'red'), (3, 'later', 'grey')");
+    b.run("INSERT INTO tag VALUES(2, 'urgent', 'blue'), (4, 'later', 'grey')");
+    agree(&mut a, &mut b, &["tag"]);
+    b.run("DELETE FROM tag");
+    agree(&mut a, &mut b, &["tag"]);
+    for site in [&a, &b] {
+        let closed = site.replica.closed_conflicts().unwrap();
+        let told: Vec<_> = closed.iter().filter(|c| c.kind.as_str() == "update_lost").collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(format!("{:?}", told[0]).contains("blue"), "{told:?}");
+    }
+}
