@@ -396,17 +396,20 @@ impl Tracked {
             .then(|| format!("SELECT {loc} FROM {target} AS o WHERE {condition}"))
     }
 
-    /// Inserts a row, in the order of [`Tracked::column_list`]; OR ABORT as in [`Tracked::insert`].
+    /// OR ABORT, where the schema says something else: a merge must never replace or skip rows silently. It would
+    /// count in triggers too, over what these say, so it stands nowhere else: there it goes without saying.
+    fn or_abort(&self) -> &'static str {
+        if self.table.conflict_clause { " OR ABORT" } else { "" }
+    }
+
+    /// Inserts a row, in the order of [`Tracked::column_list`].
     pub fn insert_sql(&self) -> String {
         let marks = vec!["?"; self.table.columns.len()].join(",");
         let (target, columns) = (self.target(), self.column_list());
-        format!("INSERT OR ABORT INTO {target}({columns}) VALUES({marks})")
+        format!("INSERT{} INTO {target}({columns}) VALUES({marks})", self.or_abort())
     }
 
     /// Inserts a row and returns where it went. For a table addressed by rowid, `rowid` chooses it.
-    ///
-    /// OR ABORT overrides a conflict clause of the schema: a merge must never replace or skip rows
-    /// silently.
     pub fn insert(&self, conn: &Connection, row: &[Value], rowid: Option<i64>) -> Result<Loc> {
         let explicit = match (self.table.kind, &self.table.rowid_name, rowid) {
             (TableKind::Rowid, Some(name), Some(rowid)) => Some((quote(name), rowid)),
@@ -418,7 +421,8 @@ impl Tracked {
             count += 1;
         }
         let marks = vec!["?"; count].join(",");
-        let sql = format!("INSERT OR ABORT INTO {}({names}) VALUES({marks})", self.target());
+        let (or_abort, target) = (self.or_abort(), self.target());
+        let sql = format!("INSERT{or_abort} INTO {target}({names}) VALUES({marks})");
         let rowid = explicit.map(|(_, rowid)| Value::Integer(rowid));
         let all = row.iter().chain(rowid.iter()).map(Bind);
         conn.prepare_cached(&sql)?.execute(params_from_iter(all))?;
@@ -455,7 +459,7 @@ impl Tracked {
         let sets = columns.iter().map(name).enumerate();
         let sets: Vec<_> = sets.map(|(i, c)| format!("{c} = ?{}", i + 1)).collect();
         let (target, place) = (self.target(), self.where_loc(columns.len() + 1));
-        format!("UPDATE OR ABORT {target} SET {} WHERE {place}", sets.join(","))
+        format!("UPDATE{} {target} SET {} WHERE {place}", self.or_abort(), sets.join(","))
     }
 
     /// [`Tracked::update`] with a statement of [`Tracked::update_sql`].

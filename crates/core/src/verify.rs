@@ -279,8 +279,33 @@ fn capture_objects(conn: &Connection, loaded: &Loaded, found: &mut Findings) -> 
         }
         there.retain(|name, _| !capture::is_own(name, t.no));
     }
-    for (name, (_, table, _)) in there.iter().filter(|(_, (kind, _, _))| kind == "trigger") {
+    let triggers = there.iter().filter(|(_, (kind, ..))| kind == "trigger");
+    for (name, (_, table, _)) in triggers.filter(|(_, (_, table, _))| !is_ours(table)) {
         found.problem(format!("table {table}: trigger {name} belongs to no replicated table"));
+    }
+    on_our_tables(conn, found)
+}
+
+/// Whether a table has a name as our metadata have.
+fn is_ours(table: &str) -> bool {
+    table.get(..9).is_some_and(|begin| begin.eq_ignore_ascii_case("synqlite_"))
+}
+
+/// Triggers of other programs on our tables: some put theirs on all that there are, such as sqlite-utils to count rows.
+fn on_our_tables(conn: &Connection, found: &mut Findings) -> Result<()> {
+    const THOSE: &str = "FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name LIKE 'synqlite\\_%' ESCAPE '\\'";
+    let sql = format!("SELECT count(*), min(name) {THOSE}");
+    let (count, first): (i64, Option<String>) =
+        conn.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if let Some(first) = first {
+        let others = match count {
+            1 => String::new(),
+            _ => format!(" and {} more", count - 1),
+        };
+        found.problem(format!(
+            "trigger {first}{others} of another program on tables of synqlite: each command and each write has to run \
+             them. Drop them; what this prints does it: SELECT printf('DROP TRIGGER \"%w\";', name) {THOSE}"
+        ));
     }
     Ok(())
 }

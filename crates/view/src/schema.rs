@@ -79,6 +79,8 @@ pub struct Table {
     pub row_rules: Vec<String>,
     /// Whether it is declared STRICT.
     pub strict: bool,
+    /// Whether a constraint of it says ON CONFLICT.
+    pub conflict_clause: bool,
     /// Bytes of its texts, as `hex` shows them.
     pub encoding: Encoding,
 }
@@ -275,6 +277,7 @@ impl Table {
             indexed: true,
             row_rules: vec![],
             strict: false,
+            conflict_clause: false,
             encoding: Encoding::Utf8,
         }
     }

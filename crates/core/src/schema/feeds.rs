@@ -15,8 +15,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Modules whose tables hold nothing but what is put in, and are no part of a replica.
 const INDEXES: [&str; 6] = ["fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"];
 
-/// The table in which a GeoPackage has the number of rows of each of its tables.
-pub(super) const COUNTS: &str = "gpkg_ogr_contents";
+/// Tables in which a GeoPackage, or sqlite-utils, has the number of rows of each other table: name and columns.
+const COUNTS: [(&str, [&str; 2]); 2] =
+    [("gpkg_ogr_contents", ["table_name", "feature_count"]), ("_counts", ["table", "count"])];
+
+/// Whether a table holds the numbers of rows of others, which triggers count.
+pub(super) fn is_of_counts(table: &super::Table) -> bool {
+    let is = |name: &str, columns: &[&str]| {
+        let mut same = table.columns.iter().zip(columns);
+        table.name.eq_ignore_ascii_case(name)
+            && table.columns.len() == columns.len()
+            && same.all(|(c, name)| c.name.eq_ignore_ascii_case(name))
+    };
+    COUNTS.iter().any(|(name, columns)| is(name, columns))
+}
 
 /// A trigger that writes a search index.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,6 +68,8 @@ pub fn feeds(conn: &Connection) -> Result<Vec<Feed>> {
             Some(name) if !is_index(name) => Some(format!("it writes table {name} too")),
             _ => None,
         });
+        let other =
+            other.or_else(|| Some(format!("a merge cannot go on after OR {}", ends(&tokens)?)));
         let unknown = || {
             let name = called(&tokens).find(|name| !functions.contains(name))?;
             Some(format!("it calls function {name}, which this program does not have"))
@@ -96,11 +110,12 @@ pub fn barred(
                     "it writes table {table}, which is replicated: what it writes arrives as rows"
                 )
             }
-            None => match raises(&tokens) {
-                Some(how) => {
+            None => match (raises(&tokens), ends(&tokens)) {
+                (Some(how), _) => {
                     format!("a merge cannot go on after RAISE({how}); RAISE(ABORT) refuses a row")
                 }
-                None => continue,
+                (_, Some(how)) => format!("a merge cannot go on after OR {how}"),
+                _ => continue,
             },
         };
         found.push((trigger, why));
@@ -108,8 +123,14 @@ pub fn barred(
     Ok(found)
 }
 
-/// How a trigger ends the transaction in which it fires, or passes a row over without an error. `OR ROLLBACK` and
-/// `OR IGNORE` in it do not: what the merge's own statement says counts instead.
+/// Whether a statement of a trigger says that it ends the transaction in which it fires, or keeps what it did before
+/// it failed.
+fn ends(trigger: &[Token<'_>]) -> Option<&'static str> {
+    let mut said = trigger.windows(2).filter(|two| two[0].is("OR"));
+    said.find_map(|two| ["ROLLBACK", "FAIL"].into_iter().find(|how| two[1].is(how)))
+}
+
+/// How a trigger ends the transaction in which it fires, or passes a row over without an error.
 fn raises(trigger: &[Token<'_>]) -> Option<&'static str> {
     let raised = trigger
         .windows(3)
@@ -178,11 +199,16 @@ fn search_indexes(conn: &Connection) -> Result<BTreeMap<String, Option<String>>>
     }
     let sql = "SELECT (SELECT count(*) FROM main.sqlite_master AS t WHERE t.type = 'trigger' \
                AND t.tbl_name = m.tbl_name AND t.name LIKE 'synqlite\\_insert\\_%' ESCAPE '\\') > 0 \
-               FROM main.sqlite_master AS m WHERE m.type = 'table' AND lower(m.name) = ?1";
-    let captured = conn.prepare_cached(sql)?.query_row([COUNTS], |row| row.get(0)).optional()?;
-    if let Some(captured) = captured {
-        let why = format!("{COUNTS} is replicated");
-        indexes.insert(COUNTS.to_owned(), Some(why).filter(|_| captured));
+               FROM main.sqlite_master AS m WHERE m.type = 'table' AND lower(m.name) = ?1 \
+               AND (SELECT group_concat(lower(name)) FROM pragma_table_info(m.name, 'main')) = ?2";
+    let mut statement = conn.prepare_cached(sql)?;
+    for (name, columns) in COUNTS {
+        let captured =
+            statement.query_row([name, &columns.join(",")], |row| row.get(0)).optional()?;
+        if let Some(captured) = captured {
+            let why = format!("{name} is replicated");
+            indexes.insert(name.to_owned(), Some(why).filter(|_| captured));
+        }
     }
     Ok(indexes)
 }

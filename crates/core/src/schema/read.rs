@@ -167,6 +167,7 @@ pub(super) fn draft(
         indexed: indexes.iter().any(|index| index.name.starts_with("sqlite_autoindex_")),
         row_rules: definition.row_rules(|name| scope.position(name).is_some()),
         strict: entry.strict,
+        conflict_clause: definition.has_conflict_clause(),
         encoding: inventory.encoding,
     };
     if foreign::may_need_more(&definition, &infos, &table.columns, &indexes)

@@ -1,7 +1,7 @@
 //! Which tables take part at all, and why others do not.
 
 use super::Selection;
-use super::feeds::COUNTS;
+use super::feeds::is_of_counts;
 use super::pragmas::{Entry, EntryKind, Inventory};
 use super::read::Draft;
 use super::tools;
@@ -72,7 +72,7 @@ impl<'a> Choice<'a> {
                 false,
             ));
         }
-        if is(COUNTS) {
+        if is_of_counts(&draft.table) {
             return Err((
                 format!("numbers of rows, which the triggers of each site count; {all_the_same}"),
                 false,

@@ -200,6 +200,11 @@ impl<'a> TableSql<'a> {
         clauses(self.body(), "CHECK")
     }
 
+    /// Whether a constraint says ON CONFLICT.
+    pub fn has_conflict_clause(&self) -> bool {
+        self.body().windows(2).any(|two| two[0].is("ON") && two[1].is("CONFLICT"))
+    }
+
     /// What decides on single rows: CHECKs, and what generated columns are computed from; in one
     /// spelling, whatever their order.
     pub fn row_rules(&self, is_column: impl Fn(&str) -> bool) -> Vec<String> {

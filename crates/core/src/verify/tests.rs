@@ -177,6 +177,11 @@ fn damage_is_found() {
             "CREATE TABLE local(x); CREATE TRIGGER synqlite_insert_99 AFTER INSERT ON local BEGIN SELECT 1; END",
             "table local: trigger synqlite_insert_99 belongs to no replicated table",
         ),
+        (
+            "CREATE TRIGGER synqlite_row_counts AFTER INSERT ON synqlite_row BEGIN SELECT 1; END; \
+             CREATE TRIGGER counts AFTER DELETE ON synqlite_row BEGIN SELECT 1; END",
+            "trigger counts and 1 more of another program on tables of synqlite",
+        ),
         // Constraints and the file.
         (
             "UPDATE n SET a = 555 WHERE k = 'n2'",

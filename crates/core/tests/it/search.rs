@@ -230,3 +230,59 @@ fn a_row_that_no_schema_takes_leaves_no_other_out_of_an_index() {
     assert_eq!(a.rows("SELECT id FROM note ORDER BY 1"), ["2", "3"]);
     assert_eq!(a.rows("SELECT rowid FROM f ORDER BY 1"), ["2", "3"]);
 }
+
+/// What sqlite-utils counts by triggers is right after a merge, as they fire for its rows too.
+#[test]
+fn numbers_of_rows_that_triggers_count_are_right_after_a_merge() {
+    let count = |table: &str, event: &str, by: &str| {
+        format!(
+            "CREATE TRIGGER {table}_counts_{event} AFTER {event} ON {table} BEGIN
+               INSERT OR REPLACE INTO _counts VALUES('{table}',
+                 COALESCE((SELECT count FROM _counts WHERE \"table\" = '{table}'), 0) {by}); END;"
+        )
+    };
+    let schema = format!(
+        "CREATE TABLE note(id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+         CREATE TABLE _counts(\"table\" TEXT PRIMARY KEY, count INTEGER DEFAULT 0);
+         {} {} INSERT INTO note VALUES(1, 'a'), (2, 'b')",
+        count("note", "insert", "+ 1"),
+        count("note", "delete", "- 1")
+    );
+    let world = World::new();
+    let mut a = world.init("a", &schema);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO note VALUES(3, 'c'), (4, 'd'); DELETE FROM note WHERE id = 1");
+    b.run(
+        "INSERT INTO note VALUES(3, 'c'), (4, 'e'), (5, 'f'); DELETE FROM note WHERE id IN (1, 2)",
+    );
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT count(*) FROM note"), ["4"]);
+        assert_eq!(site.rows("SELECT * FROM _counts"), ["note|4"]);
+        assert!(site.replica.status().unwrap().skipped.iter().any(|s| s.name == "_counts"));
+    }
+}
+
+/// The same of what a trigger that a policy names puts in place of what is there.
+#[test]
+fn triggers_that_fire_for_merged_rows_do_as_they_say_on_a_conflict() {
+    let schema = "CREATE TABLE note(id INTEGER PRIMARY KEY, kind TEXT);
+        CREATE TABLE last(kind TEXT PRIMARY KEY, note);
+        CREATE TABLE seen(kind TEXT PRIMARY KEY);
+        CREATE TRIGGER latest AFTER INSERT ON note BEGIN
+          INSERT OR REPLACE INTO last VALUES(new.kind, new.id);
+          INSERT OR IGNORE INTO seen VALUES(new.kind); END";
+    let policies = [("fire_on_merge", "latest"), ("local_tables", "last,seen")];
+    let world = World::new();
+    let mut a = world.init_with("a", schema, &policies);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("INSERT INTO note VALUES(1, 'x'), (2, 'x')");
+    b.run("INSERT INTO note VALUES(7, 'x'), (8, 'y')");
+    settle(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT count(*) FROM note"), ["4"]);
+        assert_eq!(site.rows("SELECT kind FROM last ORDER BY 1"), ["x", "y"]);
+        assert_eq!(site.rows("SELECT kind FROM seen ORDER BY 1"), ["x", "y"]);
+        assert!(site.replica.conflicts().unwrap().is_empty());
+    }
+}
