@@ -84,6 +84,17 @@ pub fn tell_paused(paused: &[Skipped]) {
     }
 }
 
+/// Tells of the same of what a clone was made of.
+pub fn tell_paused_at_origin(paused: &[Skipped]) {
+    tell_paused(paused);
+    for Skipped { name, .. } in paused {
+        complain(&format!(
+            "what was written to table {name} since then is in this clone too, and would count as written here as \
+             well: clone again once that is undone"
+        ));
+    }
+}
+
 /// Tells of replicas that go on under a new site id.
 pub fn tell_restored(restored: &[Restored]) {
     for Restored { path, former, site } in restored {

@@ -1,8 +1,8 @@
 use super::exchange::remove_own_when_ended;
-use super::{Keep, call, credentials, env};
+use super::{Keep, call, credentials, env, open};
 use crate::error::Result;
-use crate::report::{Report, bytes, rows};
-use crate::terminal::{tell_aside, tell_waiting};
+use crate::report::{Report, bytes, rows, with_paused};
+use crate::terminal::{tell_aside, tell_paused_at_origin, tell_waiting};
 use std::path::PathBuf;
 use std::time::Instant;
 use synqlite_core::check_site_name;
@@ -39,6 +39,8 @@ pub fn run(args: &Args) -> Result<Report> {
     call(&args.db, args.name.as_deref())?;
     tell_waiting(&cloned.waiting);
     tell_aside(&cloned.aside);
+    let paused = open(&args.db)?.paused()?;
+    tell_paused_at_origin(&paused);
     let time = since.elapsed();
     let text = format!(
         "{} is a replica with {} ({}), site {}, in {:.3} s",
@@ -48,5 +50,6 @@ pub fn run(args: &Args) -> Result<Report> {
         cloned.site,
         time.as_secs_f64()
     );
-    Ok(Report::new(answer::cloned(&cloned, &remote.url(), time), text))
+    let answer = answer::cloned(&cloned, &remote.url(), time);
+    Ok(Report::new(with_paused(answer, &paused), text))
 }

@@ -364,6 +364,9 @@ fn a_table_that_is_not_replicated_any_more_is_told() {
         assert!(said.contains("table note is not replicated any more: "), "{said}");
         assert!(said.contains("no such collation sequence: unicase"), "{said}");
     }
+    let (json, said) = lab.json_and_stderr(&["clone", &db, &lab.db("C")]);
+    assert_eq!(json["paused"][0]["name"], "note", "{json}");
+    assert!(said.contains("clone again once that is undone"), "{said}");
     assert!(lab.text(&["status", &db]).contains("not replicated any more: note: "));
     let found = lab.faulty(&["verify", &db]);
     assert!(found.to_string().contains("table note is not replicated any more"), "{found}");
