@@ -275,7 +275,8 @@ pub fn begin_slices(conn: &Connection) -> Result<()> {
 }
 
 /// The merge has ended.
-pub fn end_slices(conn: &Connection) -> Result<()> {
+pub fn end_slices(conn: &Connection, meta: &Meta, catalog: &Catalog, now_ms: i64) -> Result<()> {
+    fallen::close_passing(conn, meta, catalog, now_ms)?;
     meta::unset(conn, PASSING)
 }
 

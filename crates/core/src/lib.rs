@@ -131,7 +131,7 @@ pub use merge::{Decision, Lost, Merged, MergedRows};
 pub use meta::{SiteNames, check_name as check_site_name};
 pub use policy::{BadPolicy, Policies, Policy};
 pub use progress::{Phase, Step, Unit};
-pub use pull::{Pulled, Sink};
+pub use pull::{Merging, Pulled, Sink};
 pub use records::{Conflict, Deleted, Follower, Needing, Rival, Writer};
 pub use rejoin::{Compared, Rejoined};
 pub use remotes::{NamedRemote, Removed, Secret, Sent, Synced};

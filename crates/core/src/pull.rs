@@ -36,6 +36,16 @@ const GLANCE: Most = Most { rows: parts::of(512), bytes: 1 << 20 };
 /// How often a snapshot without unfolded writes is looked for while others write.
 const ATTEMPTS: usize = 8;
 
+/// How what has come is merged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Merging {
+    /// Also what is stamped more than five minutes ahead (R-SKEW).
+    pub force: bool,
+    /// After other parts of what one command brings. Numbers that rows have only until all has come are not pinned
+    /// (R-PIN).
+    pub more: bool,
+}
+
 /// What a pull brought.
 #[derive(Clone, Debug, Default)]
 pub struct Pulled {
@@ -102,7 +112,7 @@ impl Replica {
             let (path, theirs, gaps) = (self.path.clone(), other.site(), other.gaps()?);
             let mut large = false;
             let pulled = self.write(|work| {
-                work.fold_to_merge()?;
+                work.fold_to_merge(false)?;
                 let after = peer_local_seq(work, theirs, given)?;
                 let wanted = work.wanted(&gaps, after)?;
                 let mut pull = Pull::new(work, force, !wanted.tables.is_empty())?;
@@ -148,7 +158,7 @@ impl Replica {
             Ok((delta, gaps::tell(conn, meta)?, meta.local_seq))
         })?;
         let (pulled, moved) = self.write(|work| {
-            work.fold_to_merge()?;
+            work.fold_to_merge(false)?;
             let mut pull = Pull::new(work, force, !wanted.tables.is_empty())?;
             pull.part(delta)?;
             pull.receive(&gaps, &wanted)?;
@@ -160,7 +170,7 @@ impl Replica {
     /// Folds, and says what to ask the replica `theirs` for.
     fn want(&mut self, gaps: &Gaps, theirs: SiteId, given: Option<Token>) -> Result<Wanted> {
         self.write(|work| {
-            work.fold_to_merge()?;
+            work.fold_to_merge(false)?;
             let after = peer_local_seq(work, theirs, given)?;
             work.wanted(gaps, after)
         })
@@ -191,7 +201,7 @@ impl Replica {
         self.check(&spooled)?;
         let staged = self.stage()?;
         let moved = self.write(|work| {
-            work.fold_to_merge()?;
+            work.fold_to_merge(false)?;
             work.receive(&gaps, wanted)?;
             take_in(work, &spooled, staged, force)?;
             took(work, theirs, local_seq, (wanted.after, token))
@@ -237,17 +247,17 @@ impl Replica {
     /// (R-PIN).
     pub fn merge_from<E: From<Error>>(
         &mut self,
-        force: bool,
+        how: Merging,
         lacking: &[Gaps],
         feed: impl FnOnce(Sink<'_, Error>) -> Result<(), E>,
     ) -> Result<Merged, E> {
         let arrived = self.work_off()?;
         let (path, mut failed) = (self.path.clone(), None);
         let merged = self.write(|work| {
-            work.fold_to_merge()?;
+            work.fold_to_merge(how.more)?;
             let nothing = Wanted::default();
             lacking.iter().try_for_each(|gaps| work.receive(gaps, &nothing))?;
-            let mut incoming = Incoming::new(work, force, false)?;
+            let mut incoming = Incoming::new(work, how.force, false)?;
             incoming.merged = arrived;
             let fed = feed(&mut |delta| {
                 delta.check()?;

@@ -10,6 +10,7 @@ use crate::line::parted;
 use crate::merge::Merged;
 use crate::meta::{self, Meta, SiteNames};
 use crate::policy::{Policies, Policy};
+use crate::pull::Merging;
 use crate::schema::{self, Selection};
 use crate::track::{self, Loaded};
 use crate::work::Work;
@@ -17,6 +18,7 @@ use crate::{
     Error, Result, capture, export, journal, migrate, open as open_records, settings, state,
 };
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,6 +56,16 @@ impl Replica {
             self.conn = connect(&self.path, true, self.env.as_ref())?;
             self.known = None;
         }
+        Ok(())
+    }
+
+    /// Closes the file, as another has taken its place, or its write-ahead log is gone. What is in that log is of
+    /// another time: it must not be copied into the file, as is done where the last one closes a file. Nothing can be
+    /// asked of this replica any more but who and where it was.
+    pub fn let_go(&mut self) -> Result<()> {
+        self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        self.conn = Connection::open_in_memory()?;
+        self.known = None;
         Ok(())
     }
 
@@ -132,7 +144,7 @@ impl Replica {
     /// Folds, then joins and shows what another site sent, if it is valid ([`Delta::check`]). `force`
     /// merges changes that are stamped far ahead of this machine's clock.
     pub fn merge(&mut self, delta: &Delta, force: bool) -> Result<Merged> {
-        self.merge_from(force, &[], |sink| sink(delta.clone()))
+        self.merge_from(Merging { force, more: false }, &[], |sink| sink(delta.clone()))
     }
 
     /// How many writes wait to be folded; counts no further than `most`.

@@ -14,6 +14,7 @@ use crate::journal;
 use crate::merge::{self, Births, Merged};
 use crate::meta::Meta;
 use crate::progress::{Phase, Step};
+use crate::pull::Merging;
 use crate::refs::Lookup;
 use crate::replica::Replica;
 use crate::track::Loaded;
@@ -47,14 +48,14 @@ impl Replica {
 
     /// Takes in what was spooled, all or nothing: from now on it is here. `lacking`: what replicas lack whose
     /// changes are among it.
-    pub fn take_in(&mut self, spooled: &Spooled, force: bool, lacking: &[Gaps]) -> Result<()> {
+    pub fn take_in(&mut self, spooled: &Spooled, how: Merging, lacking: &[Gaps]) -> Result<()> {
         self.check(spooled)?;
         let staged = self.stage()?;
         self.write(|work| {
-            work.fold_to_merge()?;
+            work.fold_to_merge(how.more)?;
             let nothing = Wanted::default();
             lacking.iter().try_for_each(|gaps| work.receive(gaps, &nothing))?;
-            take_in(work, spooled, staged, force)
+            take_in(work, spooled, staged, how.force)
         })
     }
 
@@ -244,7 +245,7 @@ fn slice(
     let upto = line::resolve(conn, &work.meta, &front.delta.upto)?;
     let Some(mut merge) = work.begin_merge(&base, &upto, true, front.again)? else {
         inbox::end(conn, at)?;
-        closed::end_slices(conn)?;
+        closed::end_slices(conn, &work.meta, &work.catalog, work.now_ms)?;
         return Ok(Some((Merged::default(), at)));
     };
     let mut delta = front.part(rows);
@@ -274,7 +275,7 @@ fn slice(
     inbox::end(conn, at)?;
     // Twins are united in slices of their own.
     let merged = work.end_merge(merge, |_, _| Ok(()))?;
-    closed::end_slices(conn)?;
+    closed::end_slices(conn, &work.meta, &work.catalog, work.now_ms)?;
     Ok(Some((merged, next)))
 }
 

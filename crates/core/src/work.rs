@@ -75,10 +75,14 @@ impl<'a> Work<'a> {
     }
 
     /// The same before others' changes are merged. Who never told anything pins no number: nobody may ever hear
-    /// of it, and numbers would differ here for good (R-PIN).
-    pub fn fold_to_merge(&mut self) -> Result<()> {
-        let told = self.meta.seen.get(self.meta.site) > Hlc::ZERO;
-        self.pins = told || journal::any(self.conn)?;
+    /// of it, and numbers would differ here for good (R-PIN). Nor does who goes on with `more`, unless a program saw
+    /// what was shown meanwhile, and wrote.
+    pub fn fold_to_merge(&mut self, more: bool) -> Result<()> {
+        let wrote = journal::any(self.conn)?;
+        if more && !wrote {
+            return Ok(());
+        }
+        self.pins = wrote || self.meta.seen.get(self.meta.site) > Hlc::ZERO;
         self.fold()
     }
 

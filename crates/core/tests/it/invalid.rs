@@ -2,7 +2,7 @@
 
 use crate::site::{Site, World};
 use std::error::Error as _;
-use synqlite_core::Error;
+use synqlite_core::{Error, Merging};
 use synqlite_wire::{
     Count, Delta, GroupShape, Header, Hlc, Id, Number, Rid, RowChange, Setting, SiteId, Stamp,
     Told, Value, VersionVector,
@@ -152,7 +152,7 @@ fn a_row_that_comes_twice_is_joined_twice() {
     spool.part(delta).unwrap();
     spool.end_parts(b.replica.database(), b.replica.site(), false).unwrap();
     let spooled = spool.end();
-    d.replica.take_in(&spooled, false, &[]).unwrap();
+    d.replica.take_in(&spooled, Merging::default(), &[]).unwrap();
     d.replica.work_off().unwrap();
     for site in [&c, &d] {
         assert_eq!(site.rows("SELECT * FROM t"), b.rows("SELECT * FROM t"));
@@ -169,7 +169,7 @@ fn a_merge_in_parts_is_undone_by_a_part_that_is_refused() {
     let mut broken = delta.clone();
     broken.rows[0].rid = Rid::Key { key: vec![], generation: 0 };
     broken.rows[0].table = 9;
-    let merged = b.replica.merge_from(false, &[], |sink| {
+    let merged = b.replica.merge_from(Merging::default(), &[], |sink| {
         sink(delta.clone())?;
         sink(broken)
     });

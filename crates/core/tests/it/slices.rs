@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use synqlite_core::{Environment, Error, Policy, Replica, Sink, System};
+use synqlite_core::{Environment, Error, Merging, Policy, Replica, Sink, System};
 use synqlite_wire::{Delta, Hlc, VersionVector};
 
 /// The machine, with something to do in each rest between two slices. It is given how many rests there
@@ -125,10 +125,40 @@ fn settings_that_come_in_the_midst_pin_no_number() {
     assert_eq!(written_by(&reader), Hlc(0), "it wrote nothing");
 }
 
+/// R-PIN: nor between what one command brings one after the other, whoever reads it has told of something before.
+#[test]
+fn what_comes_one_after_the_other_pins_no_number_that_a_row_has_on_the_way() {
+    let world = World::new();
+    let mut first = world.init("first", "CREATE TABLE t(id INTEGER PRIMARY KEY, x)");
+    let mut others = ["second", "third"].map(|name| world.clone_site(&mut first, name));
+    let mut readers = ["whole", "parts"].map(|name| world.clone_site(&mut first, name));
+    let start = first.replica.seen().unwrap();
+    for reader in &mut readers {
+        reader.run("INSERT INTO t VALUES (100, 'reader')");
+        reader.replica.fold().unwrap();
+    }
+    // The third asks for the number of the first, and gets one that the second has asked for.
+    first.run("INSERT INTO t VALUES (200, 'first')");
+    others[0].run("INSERT INTO t VALUES (201, 'second')");
+    others[1].run("INSERT INTO t VALUES (200, 'third')");
+    let [second, third] = &mut others;
+    let deltas = [&mut first, third, second].map(|site| site.replica.export(&start, 0).unwrap().0);
+    let [whole, parts] = &mut readers;
+    merge_at_once(whole, &deltas);
+    let before = written_by(parts);
+    for (i, delta) in deltas.into_iter().enumerate() {
+        let how = Merging { more: i > 0, ..Merging::default() };
+        parts.replica.merge_from(how, &[], |sink: Sink<'_, Error>| sink(delta)).unwrap();
+    }
+    assert_eq!(written_by(parts), before, "it wrote nothing");
+    let rows = "SELECT * FROM t ORDER BY id";
+    assert_eq!(parts.rows(rows), whole.rows(rows));
+}
+
 /// Merges deltas in one transaction.
 fn merge_at_once(site: &mut Site, deltas: &[Delta]) {
     let feed = |sink: Sink<'_, Error>| deltas.iter().try_for_each(|delta| sink(delta.clone()));
-    site.replica.merge_from(false, &[], feed).unwrap();
+    site.replica.merge_from(Merging::default(), &[], feed).unwrap();
 }
 
 /// When a site wrote last, or pinned a number.

@@ -12,7 +12,7 @@ use super::{Outcome, Result, Session, SyncError, Traffic};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use synqlite_core::{Environment, Phase, Replica, Step};
+use synqlite_core::{Environment, Merging, Phase, Replica, Step};
 use synqlite_objects::files::Temp;
 use synqlite_objects::{Entry, ObjectName, SnapshotHeader, Store, read_snapshot};
 use synqlite_wire::batch::{self, Verifier};
@@ -150,13 +150,16 @@ fn try_plan(
     let mut found = Found { contained: heads.contained(&plan.start), spool };
     let whole = session.whole || mine.policies()?.merges_whole();
     let mut left = &mut sources[..];
+    // A plan before this one may have led somewhere before it failed.
+    let mut how = Merging { force: session.force, more: outcome.received.rows > 0 };
     loop {
         let little = if whole { left.len() } else { little(left) };
         let (now, rest) = left.split_at_mut(little);
         // Also without any, so that a pull always folds.
-        found.merge_whole(mine, now, outcome, session.force)?;
+        found.merge_whole(mine, now, outcome, how)?;
+        how.more = true;
         let Some((large, rest)) = rest.split_first_mut() else { return Ok(()) };
-        found.merge_in_slices(mine, large, outcome, session)?;
+        found.merge_in_slices(mine, large, outcome, how)?;
         left = rest;
         if left.is_empty() {
             return Ok(());
@@ -203,7 +206,7 @@ impl Found<'_> {
         mine: &mut Replica,
         sources: &mut [Source],
         outcome: &mut Outcome,
-        force: bool,
+        how: Merging,
     ) -> Result<(), Fault> {
         let Found { contained, spool } = self;
         let lacking = sources.iter().filter_map(|source| match source {
@@ -213,7 +216,7 @@ impl Found<'_> {
         let lacking = lacking.collect::<Result<Vec<_>, _>>()?;
         // What is refused was not received.
         let mut received = Traffic::default();
-        let merged = mine.merge_from(force, &lacking, |sink| {
+        let merged = mine.merge_from(how, &lacking, |sink| {
             let mut sink = |part: Delta| {
                 received.add(Traffic::of(&part, 0));
                 sink(part)
@@ -251,7 +254,7 @@ impl Found<'_> {
         mine: &mut Replica,
         source: &mut Source,
         outcome: &mut Outcome,
-        session: &Session,
+        how: Merging,
     ) -> Result<(), Fault> {
         let Found { contained, spool } = self;
         let (database, mut received) = (mine.database(), Traffic::default());
@@ -281,7 +284,7 @@ impl Found<'_> {
             }
         }
         let spooled = coming.end();
-        let taken = mine.take_in(&spooled, session.force, &lacking);
+        let taken = mine.take_in(&spooled, how, &lacking);
         let merged = taken.and_then(|()| mine.work_off()).map_err(|e| match source {
             Source::Snapshot { i, .. } => of_snapshot(*i, e.into()),
             Source::Batch { name, .. } => refused(*name, e),
