@@ -138,6 +138,30 @@ fn it_goes_on_with_a_backup_that_was_moved_in_its_place() {
     assert!(String::from_utf8_lossy(&told).contains("was restored from an older copy"));
 }
 
+/// A backup of a database with a write-ahead log is copied over it, and the log removed, which is of another time.
+#[cfg(unix)]
+#[test]
+fn it_goes_on_with_a_backup_that_was_written_over_its_file() {
+    let lab = Lab::with_a_and_b();
+    lab.sql("B", "PRAGMA journal_mode = WAL");
+    lab.sql("B", "VACUUM INTO 'BACKUP'".replace("BACKUP", &lab.db("backup")).as_str());
+    let mut child = watch(&[&lab.db("B"), "--every", "100ms"]);
+    let mut rounds = lines(&mut child);
+    rounds.next().expect("a first round");
+    lab.sql("B", "INSERT INTO note VALUES('after the backup')");
+    assert!(rounds.any(|round| round["sent"]["rows"] == 1));
+    std::fs::copy(lab.db("backup"), lab.db("B")).unwrap();
+    for end in ["-wal", "-shm"] {
+        std::fs::remove_file(lab.db("B") + end).unwrap();
+    }
+    lab.sql("B", "INSERT INTO note VALUES('after the restore')");
+    assert!(rounds.any(|round| round["sent"]["rows"] == 1));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    lab.assert_equal(&["A", "B"]);
+    assert_eq!(lab.rows("A", "SELECT text FROM note WHERE text LIKE 'after%'").len(), 2);
+}
+
 #[cfg(unix)]
 #[test]
 fn it_ends_when_another_database_takes_its_place() {

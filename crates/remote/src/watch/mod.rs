@@ -226,7 +226,7 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
             return None;
         }
         self.began = Some(Instant::now());
-        if self.waiter.notice.moved(self.replica) {
+        if self.without.is_some() || self.waiter.notice.moved(self.replica) {
             match replaced::take(self.replica, &self.session) {
                 Ok(restored) => self.restored = restored.or(self.restored.take()),
                 Err(e) => {

@@ -10,7 +10,7 @@
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher, WatcherKind};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -49,6 +49,8 @@ pub(super) struct Notice {
     watcher: Option<RecommendedWatcher>,
     /// Which file it is.
     instance: String,
+    /// The write-ahead log that it had when it was asked first.
+    log: Option<(PathBuf, String)>,
     version: Option<i64>,
     /// Whether the write-ahead log was written since it was last asked.
     logged: Arc<AtomicBool>,
@@ -61,13 +63,15 @@ impl Notice {
         let logged = Arc::<AtomicBool>::default();
         let watcher = watcher(replica.path(), bell, logged.clone()).ok();
         let instance = System.instance(replica.path());
-        Notice { watcher, instance, version: None, logged, asked: None }
+        Notice { watcher, instance, log: None, version: None, logged, asked: None }
     }
 
     /// Whether another file has taken the place of this one, or none is there. Then nothing may be asked: beside
-    /// a file of that name SQLite takes the journal of the other for a crash of this one, and removes it.
+    /// a file of that name SQLite takes the journal of the other for a crash of this one, and removes it. So it is
+    /// where its write-ahead log is gone, which nobody may remove while it is open: somebody wrote a backup over it.
     pub fn moved(&self, replica: &Replica) -> bool {
-        System.instance(replica.path()) != self.instance
+        let other = |(path, log): &(PathBuf, String)| System.instance(path) != *log;
+        System.instance(replica.path()) != self.instance || self.log.as_ref().is_some_and(other)
     }
 
     /// Whether something was committed since this was last the case.
@@ -77,6 +81,11 @@ impl Notice {
         }
         // A database that cannot be read just now is for the next one to ask.
         let Ok(now) = replica.data_version() else { return false };
+        if self.log.is_none() {
+            let path = log_of(replica.path());
+            let log = System.instance(&path);
+            self.log = (!log.is_empty()).then_some((path, log));
+        }
         let changed = self.version.replace(now) != Some(now);
         if changed {
             self.asked = None;
@@ -98,6 +107,13 @@ impl Notice {
     }
 }
 
+/// The write-ahead log of a database.
+fn log_of(database: &Path) -> PathBuf {
+    let mut log = database.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
 /// Rings when the database or its write-ahead log is written. It looks at their folder, since the log comes and
 /// goes, and opens neither: a process that closes a file loses its locks on it. Where the file system tells
 /// only of files that are open, nobody is told.
@@ -111,8 +127,7 @@ fn watcher(
     }
     let database = std::fs::canonicalize(database)?;
     let name = database.file_name().unwrap_or_default().to_owned();
-    let mut log = name.clone();
-    log.push("-wal");
+    let log = log_of(Path::new(&name)).into_os_string();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let about = |event: &notify::Event, file: &OsString| {
             event.need_rescan() || event.paths.iter().any(|path| path.file_name() == Some(file))

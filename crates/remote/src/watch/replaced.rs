@@ -1,4 +1,4 @@
-//! Another file takes the place of a replica that is watched: a backup that somebody moved there.
+//! Another file takes the place of a replica that is watched: a backup that somebody moved there, or wrote over it.
 
 use crate::{Restored, Session, SyncError};
 use std::path::Path;
@@ -15,6 +15,8 @@ pub(super) fn take(
     session: &Session,
 ) -> Result<Option<Restored>, SyncError> {
     let (path, env) = (replica.path().to_owned(), session.env.clone());
+    // Before the same file is opened once more: within a program SQLite would go on with what it has open of it.
+    replica.let_go()?;
     if !path.exists() {
         return Err(Error::Moved(path.display().to_string()).into());
     }
