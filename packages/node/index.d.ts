@@ -176,8 +176,8 @@ export interface Conflict {
   winner_name: string | null;
   /** Who preferred another row to this one since it asked for that: its claim counts from then. */
   put_behind: Written | null;
-  /** The deleted row that it is about: the one that the row refers to, or the row itself, which is kept. */
-  deleted: { table: string; row: string; name: string | null; values: Record<string, Value> | null; by: Written | null } | null;
+  /** The deleted row that it is about: the one that the row refers to, or the row itself, which is kept. `again`: who inserted it since, if it is there and the record is about a reference to its former life. */
+  deleted: { table: string; row: string; name: string | null; values: Record<string, Value> | null; by: Written | null; again: Written | null } | null;
   /** For how many rows a deleted one is kept, and the first of them. */
   needed: number;
   needed_by: { table: string; row: string; name: string | null }[];

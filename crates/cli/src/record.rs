@@ -78,6 +78,9 @@ impl Teller<'_> {
         let row = the_row(&called(&gone.row, gone.name.as_deref()));
         let by = gone.by.map_or(String::new(), |(site, ms)| format!(" {}", self.when(site, ms)));
         wrap(out, self.style, &format!("  deleted{by}: {row} of {}", gone.table));
+        if let Some((site, ms)) = gone.again {
+            wrap(out, self.style, &format!("  inserted again {}", self.when(site, ms)));
+        }
         for by in &conflict.needed_by {
             let row = the_row(&called(&by.row, by.name.as_deref()));
             wrap(out, self.style, &format!("  needed by {row} of {}", by.table));
@@ -147,6 +150,11 @@ pub fn wrap(out: &mut String, style: Style, text: &str) {
     let _ = writeln!(out, "{line}");
 }
 
+/// Whether the deleted row is there again, and the record is about a reference to its former life.
+pub fn is_again(conflict: &Conflict) -> bool {
+    conflict.deleted.as_ref().is_some_and(|gone| gone.again.is_some())
+}
+
 /// What is shown in place of what was written, and why.
 fn sentence(conflict: &Conflict) -> String {
     let Conflict { constraint, declared, contested, winner, winner_name, row, .. } = conflict;
@@ -163,16 +171,21 @@ fn sentence(conflict: &Conflict) -> String {
         None => format!("another row has the earlier claim to {declared}"),
     };
     let hidden = "the row is hidden until its obstacle goes: ";
+    let again = is_again(conflict);
     match &conflict.kind {
         ConflictKind::Unique => format!("{hidden}{earlier}"),
         ConflictKind::Fallback => format!("the row shows what it held before: {earlier}"),
+        ConflictKind::FkCascade if again => {
+            format!("{hidden}{key} leads to an earlier life of a row that was inserted again since")
+        }
         ConflictKind::FkCascade => format!("{hidden}the row that {key} refers to was deleted"),
         ConflictKind::FkParentHidden => {
             format!("{hidden}the row that {key} refers to is hidden itself")
         }
         ConflictKind::FkDangling => format!("{hidden}no row has the key that {key} names"),
         ConflictKind::RowConstraint if conflict.deleted.is_some() => format!(
-            "{hidden}the row that it refers to was deleted, and its table refuses what would stand there instead"
+            "{hidden}the row that it refers to was deleted{}, and its table refuses what would stand there instead",
+            if again { " and inserted again" } else { "" }
         ),
         ConflictKind::RowConstraint => format!(
             "{hidden}a CHECK, NOT NULL, type or index of its table here refuses it; other sites may \
@@ -238,7 +251,11 @@ pub fn verbs(conflict: &Conflict) -> Vec<(Verb, &'static str)> {
     let prefer = (Verb::Prefer, "gives the row what it asked for; the other steps aside");
     let discard = (Verb::Discard, "deletes the hidden row");
     let accept = (Verb::Accept, "takes what is shown for what was meant");
-    let restore = (Verb::Restore, "brings back the row that this one refers to");
+    let restore = match is_again(conflict) {
+        false => "brings back the row that this one refers to",
+        true => "lets the reference be to the row that is there now",
+    };
+    let restore = (Verb::Restore, restore);
     match &conflict.kind {
         ConflictKind::Unique => vec![prefer, discard],
         ConflictKind::Fallback => vec![prefer, accept],

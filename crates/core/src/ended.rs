@@ -91,8 +91,9 @@ fn parent(lookup: Lookup<'_>, t: &Tracked, stored: &Stored, was: &Was<'_>) -> Re
     let parent = lookup.parent(&fk.parent)?;
     for loc in parent.find_parents(conn, fk, &values)? {
         let Some(Stored { state, .. }) = state::at(conn, meta, parent, &loc)? else { continue };
-        let since = state.header.cl_stamp;
-        if since.hlc.ms() >= was.opened_ms {
+        let (since, g) = (state.header.cl_stamp, t.table.columns[fk.columns[0]].group);
+        // A reference that was written later was not answered by that.
+        if since.hlc.ms() >= was.opened_ms && since >= stored.state.groups[g].stamp {
             return Ok(Some(("what it refers to was brought back".to_owned(), since.site)));
         }
     }

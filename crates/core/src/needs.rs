@@ -6,12 +6,12 @@
 use crate::Result;
 use crate::catalog::{Loc, Tracked};
 use crate::describe::row_name;
-use crate::known::{known_by, known_row};
+use crate::known::known_by;
 use crate::records::{Conflict, Deleted, Needing, kept, named};
 use crate::referring::Referring;
 use crate::refs::Lookup;
-use crate::schema::ForeignKey;
-use crate::state::{self, Stored};
+use crate::schema::{Action, ForeignKey};
+use crate::state::{self, RowState, Stored};
 use std::collections::{BTreeMap, BTreeSet};
 use synqlite_view::ConflictKind;
 
@@ -35,21 +35,20 @@ pub fn tell<'c>(
     match conflict.kind {
         ConflictKind::RestrictRevived => {
             let (row, name) = (conflict.row.clone(), conflict.name.clone());
-            conflict.deleted = Some(Deleted { row, name, values: vec![], ..deleted(t, &stored) });
+            let gone = deleted(lookup, t, &stored)?;
+            conflict.deleted = Some(Deleted { row, name, values: vec![], again: None, ..gone });
             (conflict.needed_by, conflict.needed) = needing(lookup, referring, t, &stored)?;
         }
         ConflictKind::FkCascade | ConflictKind::SetNull | ConflictKind::FkDangling => {
-            let found = dead_ancestor(lookup, position, &stored, &conflict.constraint)?;
-            conflict.deleted =
-                found.map(|(table, stored)| deleted(&lookup.catalog.tables[table], &stored));
+            let found = lost(lookup, position, &stored, &conflict.constraint)?;
+            conflict.deleted = found.map(|lost| lost.told(lookup)).transpose()?;
         }
         ConflictKind::RowConstraint => {
             // What an action would set may be what the table refuses.
             let sets = |(_, fk): &(usize, &ForeignKey)| fk.on_delete.sets();
             for (f, _) in t.table.foreign_keys.iter().enumerate().filter(sets) {
-                let found = dead_ancestor(lookup, position, &stored, &t.key_names[f])?;
-                if let Some((table, stored)) = found {
-                    conflict.deleted = Some(deleted(&lookup.catalog.tables[table], &stored));
+                if let Some(lost) = lost(lookup, position, &stored, &t.key_names[f])? {
+                    conflict.deleted = Some(lost.told(lookup)?);
                 }
             }
         }
@@ -58,16 +57,23 @@ pub fn tell<'c>(
     Ok(())
 }
 
-fn deleted(t: &Tracked, stored: &Stored) -> Deleted {
-    let state = &stored.state;
-    let (by, values) = (state.header.left(), kept(t, state));
-    Deleted {
+fn deleted(lookup: Lookup<'_>, t: &Tracked, stored: &Stored) -> Result<Deleted> {
+    let Stored { loc, state, rid, .. } = stored;
+    let (by, again) = (state.header.left(), state.header.reinserted);
+    let shown = loc.as_ref().map(|loc| t.read(lookup.conn, loc)).transpose()?.flatten();
+    let there = state.header.alive() && shown.is_some();
+    let row = match shown {
+        Some(shown) => shown,
+        None => kept(lookup, t, state)?,
+    };
+    Ok(Deleted {
         table: t.table.name.clone(),
-        row: row_name(t, None, stored.loc.as_ref(), state, &stored.rid),
-        name: known_row(&t.table, None, state, &[]),
+        row: row_name(t, Some(&row), loc.as_ref(), state, rid),
+        name: known_by(&t.table, &row, &[]),
         by: (!by.is_zero()).then(|| (by.site, by.hlc.ms())),
-        values: named(t, &values),
-    }
+        again: there.then(|| (again.site, again.hlc.ms())),
+        values: if there { vec![] } else { named(t, &row) },
+    })
 }
 
 /// The first rows that are shown and refer to this one, in an order that is the same on all sites, and how many do.
@@ -104,14 +110,31 @@ fn needing<'c>(
     Ok((found, rows.len() as u64))
 }
 
-/// The dead row that a row refers to by the foreign key `constraint`, or by any if that is empty;
-/// through rows that are hidden themselves.
-pub fn dead_ancestor(
+/// A reference that shows nothing, as its row was deleted.
+pub struct Lost {
+    /// The row that has it: the one that was asked about, or a hidden one on which that hangs.
+    pub child: (usize, Stored),
+    /// The foreign key.
+    pub key: usize,
+    /// The row that it is to: dead, or visible in a later life.
+    pub parent: (usize, Stored),
+}
+
+impl Lost {
+    fn told(&self, lookup: Lookup<'_>) -> Result<Deleted> {
+        let (table, stored) = &self.parent;
+        deleted(lookup, &lookup.catalog.tables[*table], stored)
+    }
+}
+
+/// The reference for want of which a row is hidden that refers by the foreign key `constraint`, or by any if that is
+/// empty; through rows that are hidden themselves.
+pub fn lost(
     lookup: Lookup<'_>,
     table: usize,
     stored: &Stored,
     constraint: &str,
-) -> Result<Option<(usize, Stored)>> {
+) -> Result<Option<Lost>> {
     let Lookup { conn, meta, catalog } = lookup;
     let mut asked = BTreeSet::new();
     let mut ask = vec![(table, stored.clone(), constraint)];
@@ -121,15 +144,25 @@ pub fn dead_ancestor(
         for (f, fk) in keys.filter(|(f, _)| constraint.is_empty() || t.key_names[*f] == constraint)
         {
             let Some(rid) = stored.state.kept_reference(t, f) else { continue };
-            let Some(table) = catalog.position(&fk.parent) else { continue };
-            match state::of(conn, meta, &catalog.tables[table], rid)? {
-                Some(found) if !found.state.header.alive() => return Ok(Some((table, found))),
-                Some(found) if found.loc.is_none() && asked.insert((table, rid.clone())) => {
-                    ask.push((table, found, ""));
-                }
-                _ => {}
+            let Some(above) = catalog.position(&fk.parent) else { continue };
+            let Some(found) = state::of(conn, meta, &catalog.tables[above], rid)? else { continue };
+            let former = found.loc.is_some() && is_former(t, f, &stored.state, &found.state);
+            if former || !found.state.header.alive() {
+                return Ok(Some(Lost { child: (table, stored), key: f, parent: (above, found) }));
+            }
+            if found.loc.is_none() && asked.insert((above, rid.clone())) {
+                ask.push((above, found, ""));
             }
         }
     }
     Ok(None)
+}
+
+/// R-INC: whether foreign key `f` of a row is to a former life of the row that it is to, and its action says that
+/// this is not shown.
+pub fn is_former(t: &Tracked, f: usize, child: &RowState, parent: &RowState) -> bool {
+    let fk = &t.table.foreign_keys[f];
+    let group = t.table.columns[fk.columns[0]].group;
+    let acts = fk.on_delete == Action::Cascade || fk.on_delete.sets();
+    acts && fk.enforced && child.groups[group].stamp < parent.header.reinserted
 }

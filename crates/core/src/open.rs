@@ -10,10 +10,12 @@
 //! no question of its own. Which record it follows is worked out from the states alone, so it is the same
 //! on every site.
 
-use crate::catalog::Tracked;
+use crate::catalog::{Catalog, Tracked};
 use crate::meta::{self, SiteNames};
+use crate::needs::is_former;
 use crate::records::{self, Conflict, Rival, Writer};
 use crate::refs::Lookup;
+use crate::schema::ForeignKey;
 use crate::state::{self, Stored};
 use crate::{Result, inbox, settings};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -65,10 +67,14 @@ pub fn rewrite(lookup: Lookup<'_>) -> Result<()> {
 /// Writes what the records of these entries are now.
 pub fn update<'e>(lookup: Lookup<'_>, entries: impl IntoIterator<Item = &'e i64>) -> Result<()> {
     let Lookup { conn, catalog, meta } = lookup;
-    let mut names = None;
+    let (mut names, mut changed) = (None, 0);
+    let owed = meta::get(conn, OWED)?.unwrap_or(false);
+    // To work it out looks at all records of foreign keys: a merge in slices does so once, at its end.
+    let later = inbox::any(conn)?;
+    let other = said_otherwise(lookup, owed)?;
+    let at_once = other.iter().copied().filter(|_| !later);
     let mut delete = conn.prepare_cached("DELETE FROM synqlite_open_conflicts WHERE entry = ?1")?;
-    let mut changed = 0;
-    for &entry in entries {
+    for entry in entries.into_iter().copied().chain(at_once) {
         changed += delete.execute([entry])?;
         let Some(no) = state::table_of_entry(conn, entry)? else { continue };
         let Some(position) = catalog.position_of_no(no) else { continue };
@@ -82,9 +88,7 @@ pub fn update<'e>(lookup: Lookup<'_>, entries: impl IntoIterator<Item = &'e i64>
             changed += 1;
         }
     }
-    // To work it out looks at all records of foreign keys: a merge in slices does so once, at its end.
-    let owed = meta::get(conn, OWED)?.unwrap_or(false);
-    match (changed > 0 || owed, inbox::any(conn)?) {
+    match (changed > 0 || !other.is_empty() || owed, later) {
         (false, _) => Ok(()),
         (true, true) if owed => Ok(()),
         (true, true) => meta::set(conn, OWED, true),
@@ -93,6 +97,46 @@ pub fn update<'e>(lookup: Lookup<'_>, entries: impl IntoIterator<Item = &'e i64>
             follow(lookup)
         }
     }
+}
+
+/// Entries with records that may say another key than before, though nothing about their rows is decided anew: what a
+/// deleted row that they refer to has in its key is a reference, to a row that was written now, or if it is `owed`
+/// in a slice before.
+fn said_otherwise(lookup: Lookup<'_>, owed: bool) -> Result<Vec<i64>> {
+    let Lookup { conn, meta, catalog } = lookup;
+    let mut found = Vec::new();
+    for t in &catalog.tables {
+        let mut written = owed;
+        let above = further_up(catalog, t);
+        for no in above.iter().filter(|_| !owed) {
+            let sql = "SELECT 1 FROM synqlite_row WHERE position >= ?1 AND +tbl = ?2";
+            written |= conn.prepare_cached(sql)?.exists(params![meta.local_seq, no])?;
+        }
+        if written && !above.is_empty() {
+            let sql = "SELECT entry FROM synqlite_open_conflicts WHERE tbl = ?1";
+            let mut statement = conn.prepare_cached(sql)?;
+            let entries = statement.query_map([&t.table.name], |row| row.get(0))?;
+            found.extend(entries.collect::<Result<Vec<i64>, _>>()?);
+        }
+    }
+    Ok(found)
+}
+
+/// Tables, by their numbers, whose keys have part in the keys of those to which a table refers.
+fn further_up(catalog: &Catalog, t: &Tracked) -> BTreeSet<u32> {
+    let mut seen = BTreeSet::new();
+    let mut ask: Vec<&ForeignKey> = t.table.foreign_keys.iter().collect();
+    while let Some(fk) = ask.pop() {
+        let Some(parent) = catalog.by_name(&fk.parent) else { continue };
+        let shared = |up: &&ForeignKey| up.columns.iter().any(|c| fk.parent_columns.contains(c));
+        for up in parent.table.foreign_keys.iter().filter(shared) {
+            let Some(above) = catalog.by_name(&up.parent) else { continue };
+            if seen.insert((above.no, &up.parent_columns)) {
+                ask.push(up);
+            }
+        }
+    }
+    seen.into_iter().map(|(no, _)| no).collect()
 }
 
 fn insert(
@@ -220,10 +264,10 @@ fn quoted(text: &str) -> String {
 /// What hides a row that has a record of a foreign key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
-    /// A hidden row, by its entry, which has a record of another kind.
+    /// A row, by its entry, which has a record that decides: of another kind, or of a reference to a former life.
     Record(i64),
-    /// A deleted row.
-    Deleted(u32, Rid),
+    /// A deleted row; or one without a record that refers to a former life of another.
+    Lost(u32, Rid),
 }
 
 /// Works out which records follow others (R-ONE-ANSWER).
@@ -266,7 +310,7 @@ fn follow(lookup: Lookup<'_>) -> Result<()> {
         let leader = match cause {
             Cause::Record(entry) => id_of(conn, entry)?,
             // The nearest to it asks for all, the one that was there first.
-            Cause::Deleted(..) => rows.first().map(|(_, _, id, _)| (*id).clone()),
+            Cause::Lost(..) => rows.first().map(|(_, _, id, _)| (*id).clone()),
         };
         let Some(leader) = leader else { continue };
         let others = rows.into_iter().filter(|(_, _, id, _)| **id != leader);
@@ -335,11 +379,19 @@ fn nearest(
             let Some(above) = catalog.position(&fk.parent) else { continue };
             let parent = &catalog.tables[above];
             let Some(found) = state::of(conn, meta, parent, rid)? else { continue };
-            if found.loc.is_some() {
-                continue;
+            if !found.state.header.alive() && found.loc.is_none() {
+                return Ok(Some((Cause::Lost(parent.no, rid.clone()), steps)));
             }
-            if !found.state.header.alive() {
-                return Ok(Some((Cause::Deleted(parent.no, rid.clone()), steps)));
+            if found.loc.is_some() {
+                if !is_former(t, f, &stored.state, &found.state) {
+                    continue;
+                }
+                let record = match stored.entry {
+                    Some(entry) => state::conflict(conn, entry)?.map(|_| Cause::Record(entry)),
+                    None => None,
+                };
+                let cause = record.unwrap_or_else(|| Cause::Lost(t.no, stored.rid.clone()));
+                return Ok(Some((cause, steps - 1)));
             }
             if !asked.insert((above, rid.clone())) {
                 continue;

@@ -10,7 +10,7 @@ use crate::export::{self, Most, payload};
 use crate::gaps::{self, Gaps, Wanted};
 use crate::inbox;
 use crate::line::{self, parted};
-use crate::merge::{Merge, Merged};
+use crate::merge::{Merge, Merged, Merging};
 use crate::meta::Meta;
 use crate::migrate;
 use crate::parts;
@@ -35,16 +35,6 @@ const GLANCE: Most = Most { rows: parts::of(512), bytes: 1 << 20 };
 
 /// How often a snapshot without unfolded writes is looked for while others write.
 const ATTEMPTS: usize = 8;
-
-/// How what has come is merged.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Merging {
-    /// Also what is stamped more than five minutes ahead (R-SKEW).
-    pub force: bool,
-    /// After other parts of what one command brings. Numbers that rows have only until all has come are not pinned
-    /// (R-PIN).
-    pub more: bool,
-}
 
 /// What a pull brought.
 #[derive(Clone, Debug, Default)]

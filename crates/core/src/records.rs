@@ -15,6 +15,7 @@ use crate::sqlvalue::{Bind, hex, values};
 use crate::state::{self, Body, ENTRY_COLUMNS, RowState, Stored};
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use std::collections::BTreeSet;
 use synqlite_view::ConflictKind;
 use synqlite_wire::{Rid, SiteId, Value};
 
@@ -77,6 +78,8 @@ pub struct Deleted {
     pub name: Option<String>,
     /// Who deleted it, and when, in milliseconds since 1970.
     pub by: Option<(SiteId, i64)>,
+    /// Who inserted it again, and when, if it is there: what the record is about refers to its former life.
+    pub again: Option<(SiteId, i64)>,
     /// What it held, by column.
     pub values: Vec<(String, Value)>,
 }
@@ -245,7 +248,7 @@ fn written(
         let Body::Stored(cell) = &stored.state.groups[g].body else { continue };
         for (&f, rid) in group.foreign_keys.iter().zip(&cell.refs) {
             if let Some(rid) = rid {
-                refer(lookup, t, f, rid, &mut written)?;
+                refer(lookup, (t, f), rid, &mut written, chain(lookup))?;
             }
         }
     }
@@ -257,13 +260,14 @@ fn written(
 }
 
 /// R-REF: a reference is to a row. The number it was written with may differ between sites; the key
-/// that the row has does not. It is said as the row would show it (R-SPELL).
+/// that the row has does not. It is said as the row would show it (R-SPELL). `depth`: so many references further up
+/// may have part in that key.
 fn refer(
     lookup: Lookup<'_>,
-    t: &Tracked,
-    f: usize,
+    (t, f): (&Tracked, usize),
     rid: &Rid,
     written: &mut [Value],
+    depth: usize,
 ) -> Result<()> {
     let fk = &t.table.foreign_keys[f];
     let parent = lookup.parent(&fk.parent)?;
@@ -272,13 +276,23 @@ fn refer(
         Some(loc) => parent.read(lookup.conn, loc)?,
         None => None,
     };
-    let key = shown.unwrap_or_else(|| kept(parent, &stored.state));
+    let key = match shown {
+        Some(shown) => shown,
+        None => would_show(lookup, parent, &stored.state, &fk.parent_columns, depth)?,
+    };
     refs::show_key(t, fk, &key, written);
     Ok(())
 }
 
-/// What a state keeps of a row that its table does not show, as the columns would hold it.
-pub(crate) fn kept(t: &Tracked, state: &RowState) -> Vec<Value> {
+/// What a row that its table does not show would show, and in these columns as all sites say it: what a state keeps
+/// of a reference is what it showed where the row was last seen.
+fn would_show(
+    lookup: Lookup<'_>,
+    t: &Tracked,
+    state: &RowState,
+    columns: &[usize],
+    depth: usize,
+) -> Result<Vec<Value>> {
     let mut row = vec![Value::Null; t.table.columns.len()];
     for (group, of) in state.groups.iter().zip(&t.table.groups) {
         let Body::Stored(cell) = &group.body else { continue };
@@ -286,7 +300,27 @@ pub(crate) fn kept(t: &Tracked, state: &RowState) -> Vec<Value> {
             row[c] = equal::stored(value, t.table.columns[c].affinity);
         }
     }
-    row
+    // Where several references share a column they say the same of it. To follow all would be so many times the way.
+    let mut asked: BTreeSet<usize> = columns.iter().copied().collect();
+    for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+        let says = depth > 0 && fk.columns.iter().any(|c| asked.contains(c));
+        if let Some(rid) = state.kept_reference(t, f).filter(|_| says) {
+            refer(lookup, (t, f), rid, &mut row, depth - 1)?;
+            asked.retain(|c| !fk.columns.contains(c));
+        }
+    }
+    Ok(row)
+}
+
+/// The same of all columns.
+pub(crate) fn kept(lookup: Lookup<'_>, t: &Tracked, state: &RowState) -> Result<Vec<Value>> {
+    let columns: Vec<usize> = (0..t.table.columns.len()).collect();
+    would_show(lookup, t, state, &columns, chain(lookup))
+}
+
+/// The longest chain of references in which each has part in the key of the next.
+fn chain(lookup: Lookup<'_>) -> usize {
+    lookup.catalog.longest_chain(&(0..lookup.catalog.tables.len()))
 }
 
 /// The row that has what another asks for.

@@ -6,12 +6,12 @@ use crate::closed::{self, ClosedBy, Verb};
 use crate::conflicts::lead;
 use crate::history;
 use crate::merge::reshow;
-use crate::needs::dead_ancestor;
+use crate::needs::{Lost, is_former, lost};
 use crate::records::{self, Conflict, record_id};
 use crate::refs::Lookup;
 use crate::replica::Replica;
 use crate::schema::{Action, ForeignKey};
-use crate::state::{self, Body, GroupState, Stored, Waits};
+use crate::state::{self, Body, GroupState, RowState, Stored, Waits};
 use crate::work::Work;
 use crate::{Error, Result, open};
 use std::collections::{BTreeMap, BTreeSet};
@@ -235,7 +235,7 @@ fn finish(
     let mut done = BTreeSet::new();
     while !asked.is_empty() {
         let open = self::places(work)?;
-        let mut rows = Vec::new();
+        let (mut rows, mut nearer) = (Vec::new(), false);
         asked.retain(|(id, _)| open.contains_key(*id));
         for (id, verb) in &asked {
             let place = &open[*id];
@@ -244,14 +244,18 @@ fn finish(
                 continue;
             }
             match settle_one(work, place, *verb, stamp) {
-                Ok(settled) => rows.extend(settled),
+                Ok(settled) => {
+                    // Each time one row more lives, or one reference more is to the present life.
+                    nearer |= *verb == Verb::Restore && place.kind != ConflictKind::RestrictRevived;
+                    rows.extend(settled);
+                }
                 Err(Error::Refused(_)) => {}
                 Err(e) => return Err(e),
             }
         }
         let before = done.len();
         done.extend(rows.iter().cloned());
-        if done.len() == before {
+        if done.len() == before && !nearer {
             break;
         }
         show(work, &rows)?;
@@ -348,15 +352,18 @@ fn discard(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
     Ok(vec![(work.catalog.tables[open.table].no, open.stored.rid)])
 }
 
-/// The deleted row, or the deleted parent of a hidden one, lives again.
+/// The deleted row, or the deleted parent of a hidden one, lives again; what refers to a former life of a row refers
+/// to the present one.
 fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
-    let itself = (work.catalog.tables[open.table].no, open.stored.rid.clone());
-    let dead = |stored: &Stored| !stored.state.header.alive();
-    let (table, mut stored) = if dead(&open.stored) {
-        (open.table, open.stored)
-    } else if open.kind == ConflictKind::RestrictRevived {
+    let t = &work.catalog.tables[open.table];
+    let itself = (t.no, open.stored.rid.clone());
+    if !open.stored.state.header.alive() {
+        open.stored.state.header.revive(stamp);
+        save(work, open.table, &open.stored)?;
+        return Ok(vec![itself]);
+    }
+    if open.kind == ConflictKind::RestrictRevived {
         // It went with a former life of its parent: it refers to the present one.
-        let t = &work.catalog.tables[open.table];
         let cascades = |fk: &&ForeignKey| fk.on_delete == Action::Cascade;
         for fk in t.table.foreign_keys.iter().filter(cascades) {
             let g = t.table.columns[fk.columns[0]].group;
@@ -364,21 +371,54 @@ fn restore(work: &mut Work<'_>, mut open: Open, stamp: Stamp) -> Settled {
         }
         save(work, open.table, &open.stored)?;
         return Ok(vec![itself]);
-    } else {
-        let Work { conn, meta, catalog, .. } = work;
-        let lookup = Lookup { conn, meta, catalog };
-        match dead_ancestor(lookup, open.table, &open.stored, &open.constraint)? {
-            Some(found) => found,
-            None => {
-                open.winner = None;
-                return refused(&open, "restore", "nothing it needs was deleted");
-            }
-        }
+    }
+    let Work { conn, meta, catalog, .. } = work;
+    let lookup = Lookup { conn, meta, catalog };
+    let Some(found) = lost(lookup, open.table, &open.stored, &open.constraint)? else {
+        open.winner = None;
+        return refused(&open, "restore", "nothing it needs was deleted");
     };
-    stored.state.header.cl += 1;
-    stored.state.header.cl_stamp = stamp;
-    save(work, table, &stored)?;
-    Ok(vec![(work.catalog.tables[table].no, stored.rid), itself])
+    let Lost { child: (table, mut child), key, parent: (above, mut parent) } = found;
+    let mut rows = vec![itself];
+    if refer_anew(lookup, (table, &mut child.state), key, stamp)? {
+        save(work, table, &child)?;
+        rows.push((work.catalog.tables[table].no, child.rid));
+    }
+    if !parent.state.header.alive() {
+        parent.state.header.revive(stamp);
+        save(work, above, &parent)?;
+        rows.push((work.catalog.tables[above].no, parent.rid));
+    }
+    Ok(rows)
+}
+
+/// R-INC: writes a reference of a row anew as it is, if it is to a former life, and with it those that hide the row
+/// for the same reason. Returns whether there are any.
+fn refer_anew(
+    lookup: Lookup<'_>,
+    (table, child): (usize, &mut RowState),
+    key: usize,
+    stamp: Stamp,
+) -> Result<bool> {
+    let Lookup { conn, meta, catalog } = lookup;
+    let (t, mut groups) = (&catalog.tables[table], BTreeSet::new());
+    for (f, fk) in t.table.foreign_keys.iter().enumerate() {
+        // What a change of the parent's key may have taken back does not hide the row.
+        let hides = f == key || fk.on_delete == Action::Cascade && !fk.on_update.sets();
+        let Some(rid) = child.kept_reference(t, f).filter(|_| hides) else { continue };
+        let parent = state::of(conn, meta, lookup.parent(&fk.parent)?, rid)?;
+        if parent.is_some_and(|parent| is_former(t, f, child, &parent.state)) {
+            groups.insert(t.table.columns[fk.columns[0]].group);
+        }
+    }
+    for &g in &groups {
+        if let Body::Stored(cell) = &child.groups[g].body {
+            let previous = t.table.groups[g].keeps_previous.then(|| cell.clone());
+            let body = Body::Stored(cell.clone());
+            child.groups[g] = GroupState { previous, body, ..GroupState::shown(stamp) };
+        }
+    }
+    Ok(!groups.is_empty())
 }
 
 /// What the row shows becomes what was written.

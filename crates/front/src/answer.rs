@@ -298,6 +298,7 @@ pub fn conflict(conflict: &Conflict, sites: &SiteNames) -> Json {
         "deleted": conflict.deleted.as_ref().map(|d| json!({
             "table": d.table, "row": d.row, "name": d.name, "values": columns(&d.values),
             "by": d.by.map(|(site, at_ms)| write(site, at_ms, sites)),
+            "again": d.again.map(|(site, at_ms)| write(site, at_ms, sites)),
         })),
         "needed": conflict.needed,
         "needed_by": conflict.needed_by.iter().map(|n| json!({

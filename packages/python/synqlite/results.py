@@ -253,13 +253,15 @@ class Follower:
 
 @dataclass(frozen=True)
 class Deleted:
-    """A deleted row that others need: what it held, and who deleted it."""
+    """A deleted row that others need: what it held, and who deleted it. `again`: who inserted it since, if it is
+    there and the others refer to its former life."""
 
     table: str
     row: str
     values: Optional[Mapping[str, Value]] = None
     name: Optional[str] = None
     by: Optional[Stamp] = None
+    again: Optional[Stamp] = None
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ enum Verb {
     Prefer,
     /// Deletes the hidden row.
     Discard,
-    /// Brings back the deleted row that this one refers to.
+    /// Brings back the deleted row that this one refers to, or lets it refer to the one inserted since.
     Restore,
     /// Takes what is shown for what was meant.
     Accept,

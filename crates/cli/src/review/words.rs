@@ -133,9 +133,10 @@ pub fn tell(conflict: &Conflict, sites: &SiteNames) -> Told {
     };
     let lost = |unnamed: &str| match &conflict.deleted {
         Some(gone) => format!(
-            "{row} of {table} refers to {}, which was deleted{}",
+            "{row} of {table} refers to {}, which was deleted{}{}",
             deleted_row(gone),
-            by(gone, sites)
+            by(gone, sites),
+            again(gone, sites)
         ),
         None => format!("{refers} {unnamed}"),
     };
@@ -163,6 +164,11 @@ pub fn tell(conflict: &Conflict, sites: &SiteNames) -> Told {
             };
             (format!("Two rows claim the same {key}{at}"), story, None)
         }
+        ConflictKind::FkCascade if record::is_again(conflict) => (
+            "The row that it belongs to was deleted and inserted again".to_owned(),
+            format!("{}. It went with the earlier one, {hidden}.", lost("was deleted")),
+            None,
+        ),
         ConflictKind::FkCascade => (
             "The row that it belongs to was deleted".to_owned(),
             format!(
@@ -282,6 +288,13 @@ fn by(gone: &Deleted, sites: &SiteNames) -> String {
     })
 }
 
+/// Who inserted it again, and when.
+fn again(gone: &Deleted, sites: &SiteNames) -> String {
+    gone.again.map_or(String::new(), |(site, at_ms)| {
+        format!(", and inserted again at {} on {} UTC", sites.spoken(site), time(at_ms))
+    })
+}
+
 /// What it held, as far as it fits in a sentence.
 fn held(gone: &Deleted) -> String {
     const COLUMNS: usize = 5;
@@ -363,6 +376,11 @@ fn choice(conflict: &Conflict, verb: Verb, row: &str) -> Choice {
         Verb::Discard => (format!("Delete {row}"), deleted(conflict, row)),
         Verb::Restore if matches!(kind, ConflictKind::RestrictRevived) => {
             (format!("Keep {row}"), format!("The delete is undone: {row} stays, on all sites."))
+        }
+        Verb::Restore if record::is_again(conflict) => {
+            let it = conflict.deleted.as_ref().map_or("that row".to_owned(), deleted_row);
+            let does = format!("It refers to {it} as it is there now, and is there again.");
+            (format!("Bring {row} back"), does)
         }
         Verb::Restore => {
             let back =
@@ -558,7 +576,7 @@ mod tests {
         let values =
             vec![("name".into(), Value::Text("food".into())), ("note".into(), Value::Null)];
         let (table, row, by) = ("list".into(), "'food'".into(), Some((THERE, 1_700_000_000_000)));
-        Deleted { table, row, name: None, by, values }
+        Deleted { table, row, name: None, by, again: None, values }
     }
 
     fn needing(row: u64) -> Needing {
@@ -589,6 +607,18 @@ mod tests {
             refer(9)
         );
         assert!(refer(0).contains(", while another site wrote a row that refers to it."));
+    }
+
+    #[test]
+    fn a_row_of_a_former_life_is_told_so() {
+        let mut conflict = conflict(ConflictKind::FkCascade);
+        let again = Some((THERE, 1_700_000_001_000));
+        conflict.deleted = Some(Deleted { again, values: vec![], ..list() });
+        let told = tell(&conflict, &SiteNames::default());
+        let by = "and inserted again at site 02020202 on 2023-11-14 22:13:21.000 UTC. It went";
+        assert!(told.story.contains(by), "{}", told.story);
+        let does = &told.choices[0].does;
+        assert!(does.contains("refers to row 'food' of list as it is there now"), "{does}");
     }
 
     #[test]

@@ -71,6 +71,16 @@ const PART: usize = parts::of(8_192);
 /// So many rows are held back at most.
 const HELD: usize = parts::of(16_384);
 
+/// How what has come is merged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Merging {
+    /// Also what is stamped more than five minutes ahead (R-SKEW).
+    pub force: bool,
+    /// After other parts of what one command brings. Numbers that rows have only until all has come are not pinned
+    /// (R-PIN).
+    pub more: bool,
+}
+
 /// What a merge changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {

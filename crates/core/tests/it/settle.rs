@@ -359,3 +359,150 @@ fn a_row_that_cannot_do_without_a_deleted_one_says_so() {
     meet(&mut a, &mut b);
     assert_eq!(a.rows("SELECT list FROM must UNION ALL SELECT list FROM sd"), ["L3", "L4"]);
 }
+
+/// Lists with notes, and lines below these; the list is deleted at `a` while `b` writes to it, and inserted again at `a`.
+fn in_a_former_life(world: &World, there: &str) -> (Site, Site) {
+    let sql = "CREATE TABLE list(name TEXT PRIMARY KEY); INSERT INTO list VALUES('food'); \
+               CREATE TABLE note(id INTEGER PRIMARY KEY, list TEXT REFERENCES list(name) ON DELETE CASCADE); \
+               CREATE TABLE line(id INTEGER PRIMARY KEY, note INTEGER REFERENCES note(id) ON DELETE CASCADE); \
+               INSERT INTO note VALUES(1, 'food')";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM list");
+    b.run(there);
+    meet(&mut a, &mut b);
+    a.run("INSERT INTO list VALUES('food')");
+    meet(&mut a, &mut b);
+    (a, b)
+}
+
+/// Settles the only record that asks by restoring, on either site; both show these notes and lines then, and nothing
+/// is open.
+fn restored(a: &mut Site, b: &mut Site, here: bool, want: &[&str]) {
+    let site = if here { &mut *a } else { &mut *b };
+    let asking = site.replica.questions().unwrap();
+    let [asked] = &asking[..] else { panic!("one asks: {asking:?}") };
+    let done = site.replica.settle_conflicts(&[(asked.id.clone(), Verb::Restore)], false).unwrap();
+    assert_eq!((done.refused, done.open), (vec![], 0));
+    meet(a, b);
+    for site in [a, b] {
+        let shown = "SELECT 'note ' || id || list FROM note UNION ALL SELECT 'line ' || id || note FROM line";
+        assert_eq!(site.rows(shown), want);
+        assert_eq!(site.replica.conflicts().unwrap().len(), 0);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
+/// A parent that was inserted again is there, and what refers to its former life is hidden (R-INC): restored, it
+/// refers to the present one.
+#[test]
+fn a_row_of_a_former_life_is_restored_into_the_present_one() {
+    for (here, again) in [(true, false), (false, false), (true, true), (false, true)] {
+        let world = World::new();
+        let (mut a, mut b) = in_a_former_life(&world, "INSERT INTO note VALUES(2, 'food')");
+        if again {
+            a.run("DELETE FROM list");
+            meet(&mut a, &mut b);
+        }
+        for site in [&a, &b] {
+            let open = site.replica.conflicts().unwrap();
+            let gone = open[0].deleted.as_ref().unwrap();
+            assert_eq!((open.len(), gone.row.as_str()), (1, "'food'"));
+            assert_eq!(gone.again.is_some(), !again);
+        }
+        restored(&mut a, &mut b, here, &["note 2food"]);
+    }
+}
+
+/// So is what hangs on such a row: with a record of its own, or gone with its parent, which nobody disagreed about.
+#[test]
+fn what_hangs_on_a_row_of_a_former_life_is_restored_with_it() {
+    let below = "INSERT INTO note VALUES(2, 'food'); INSERT INTO line VALUES(5, 2), (6, 2)";
+    let gone = "INSERT INTO line VALUES(5, 1), (6, 1)";
+    for (here, there, want) in [
+        (true, below, ["note 2food", "line 52", "line 62"]),
+        (false, gone, ["note 1food", "line 51", "line 61"]),
+    ] {
+        let world = World::new();
+        let (mut a, mut b) = in_a_former_life(&world, there);
+        for site in [&a, &b] {
+            let open = site.replica.conflicts().unwrap();
+            assert!(
+                open.iter().all(|c| c.deleted.as_ref().is_some_and(|gone| gone.again.is_some()))
+            );
+        }
+        restored(&mut a, &mut b, here, &want);
+    }
+}
+
+/// Each of several refers to the former life by itself, and is answered by itself.
+#[test]
+fn rows_of_a_former_life_ask_one_by_one() {
+    let world = World::new();
+    let (mut a, mut b) =
+        in_a_former_life(&world, "INSERT INTO note VALUES(2, 'food'), (3, 'food')");
+    let asking = a.replica.questions().unwrap();
+    assert_eq!(asking.iter().map(|c| c.row.as_str()).collect::<Vec<_>>(), ["2", "3"]);
+    a.replica.settle_conflict(&asking[0].id, Verb::Restore).unwrap();
+    meet(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT id FROM note"), ["2"]);
+    a.replica.settle_conflict(&asking[1].id, Verb::Discard).unwrap();
+    meet(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT id FROM note"), ["2"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+    // It went with the list, and is no other's note now.
+    b.run("DELETE FROM list");
+    meet(&mut a, &mut b);
+    assert_eq!(a.rows("SELECT id FROM note"), [""; 0]);
+}
+
+/// Deleted while another inserts below it, inserted and deleted again: what refers to either life comes back.
+#[test]
+fn rows_of_two_lives_are_restored() {
+    let world = World::new();
+    let (mut a, mut b) = in_a_former_life(&world, "INSERT INTO note VALUES(2, 'food')");
+    a.run("DELETE FROM list");
+    b.run("INSERT INTO note VALUES(3, 'food')");
+    meet(&mut a, &mut b);
+    let open = a.replica.conflicts().unwrap();
+    assert_eq!(open.len(), 2);
+    let all: Vec<_> = open.into_iter().map(|c| (c.id, Verb::Restore)).collect();
+    let done = a.replica.settle_conflicts(&all, false).unwrap();
+    assert_eq!((done.settled.len(), done.refused, done.open), (2, vec![], 0));
+    meet(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT id FROM note"), ["2", "3"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
+/// SET NULL and SET DEFAULT hide a row of a former life where its table cannot hold what they would put there.
+#[test]
+fn a_row_that_cannot_show_null_is_restored_into_the_present_life() {
+    let world = World::new();
+    let sql = "CREATE TABLE list(name TEXT PRIMARY KEY); INSERT INTO list VALUES('L3'), ('L4'); \
+               CREATE TABLE must(id INTEGER PRIMARY KEY, \
+                                 list TEXT NOT NULL REFERENCES list(name) ON DELETE SET NULL); \
+               CREATE TABLE sd(id INTEGER PRIMARY KEY, \
+                               list TEXT DEFAULT 'none' REFERENCES list(name) ON DELETE SET DEFAULT)";
+    let mut a = world.init("a", sql);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM list");
+    b.run("INSERT INTO must VALUES(1, 'L3'); INSERT INTO sd VALUES(1, 'L4')");
+    meet(&mut a, &mut b);
+    b.run("INSERT INTO list VALUES('L3'), ('L4')");
+    meet(&mut a, &mut b);
+    let open = a.replica.conflicts().unwrap();
+    let again = |c: &synqlite_core::Conflict| c.deleted.as_ref().and_then(|gone| gone.again);
+    assert!(open.len() == 2 && open.iter().all(|c| again(c).is_some()), "{open:?}");
+    for conflict in &open {
+        a.replica.settle_conflict(&conflict.id, Verb::Restore).unwrap();
+    }
+    meet(&mut a, &mut b);
+    for site in [&a, &b] {
+        assert_eq!(site.rows("SELECT list FROM must UNION ALL SELECT list FROM sd"), ["L3", "L4"]);
+        assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}

@@ -1,7 +1,7 @@
 //! The same for rows that more than one constraint keeps hidden: which of them the record names.
 
 use super::{agree, pair};
-use crate::site::Site;
+use crate::site::{Site, settle};
 
 /// The kinds of all open records, in order.
 fn kinds(site: &mut Site) -> Vec<String> {
@@ -151,5 +151,53 @@ fn a_row_that_fell_by_two_references_has_one_record_everywhere() {
     for site in [&a, &b] {
         assert_eq!(names(site), ["fk_cascade r>t"; 3]);
         assert_eq!(site.replica.verify_full().unwrap(), [""; 0]);
+    }
+}
+
+/// What a hidden row would show is the same wherever its parent's key was changed, also where the parent is deleted,
+/// and what it refers to in its key has another one.
+#[test]
+fn a_record_says_a_key_through_deleted_rows_as_all_sites_do() {
+    let schema = "CREATE TABLE course(code TEXT PRIMARY KEY, title TEXT);
+        CREATE TABLE enrol(student TEXT NOT NULL,
+            course TEXT NOT NULL REFERENCES course(code) ON DELETE CASCADE ON UPDATE CASCADE,
+            PRIMARY KEY(student, course));
+        CREATE TABLE exam(student TEXT NOT NULL, course TEXT NOT NULL, mark INTEGER,
+            PRIMARY KEY(student, course),
+            FOREIGN KEY(student, course) REFERENCES enrol(student, course)
+                ON DELETE CASCADE ON UPDATE CASCADE);
+        INSERT INTO course VALUES('M1', 'algebra'); INSERT INTO enrol VALUES('zoe', 'M1');
+        INSERT INTO exam VALUES('zoe', 'M1', 90)";
+    let renamed = "UPDATE course SET code = 'X1'";
+    for first in [false, true] {
+        let (world, mut a, mut b) = pair(schema, &[]);
+        let mut c = world.clone_site(&mut a, "c");
+        a.run("DELETE FROM enrol");
+        b.run("UPDATE exam SET mark = 91");
+        if first {
+            settle(&mut a, &mut b);
+        }
+        c.run(renamed);
+        for _ in 0..2 {
+            settle(&mut a, &mut b);
+            settle(&mut a, &mut c);
+        }
+        agree(&mut a, &mut b, &["course", "enrol", "exam"]);
+        let told = |site: &Site| -> Vec<String> {
+            let open = site.replica.conflicts().unwrap();
+            open.into_iter()
+                .map(|c| format!("{} {:?} {:?}", c.row, c.displaced, c.deleted))
+                .collect()
+        };
+        assert_eq!(told(&a), told(&b));
+        assert_eq!(told(&a), told(&c));
+        for site in [&a, &b, &c] {
+            let open = site.replica.conflicts().unwrap();
+            let gone = open[0].deleted.as_ref().unwrap();
+            assert_eq!((&*open[0].row, &*gone.row), ("'zoe', 'X1'", "'zoe', 'X1'"));
+            let listed = "SELECT row || coalesce(mine, theirs) FROM synqlite_open_conflicts";
+            let row = r#"{"student":"zoe","course":"X1"}{"student":"zoe","course":"X1","mark":91}"#;
+            assert_eq!(site.row(listed), row);
+        }
     }
 }
