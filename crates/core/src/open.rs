@@ -72,7 +72,7 @@ pub fn update<'e>(lookup: Lookup<'_>, entries: impl IntoIterator<Item = &'e i64>
     // To work it out looks at all records of foreign keys: a merge in slices does so once, at its end.
     let later = inbox::any(conn)?;
     let other = said_otherwise(lookup, owed)?;
-    let at_once = other.iter().copied().filter(|_| !later);
+    let at_once = if later { vec![] } else { entries_of(conn, &other)? };
     let mut delete = conn.prepare_cached("DELETE FROM synqlite_open_conflicts WHERE entry = ?1")?;
     for entry in entries.into_iter().copied().chain(at_once) {
         changed += delete.execute([entry])?;
@@ -88,7 +88,7 @@ pub fn update<'e>(lookup: Lookup<'_>, entries: impl IntoIterator<Item = &'e i64>
             changed += 1;
         }
     }
-    match (changed > 0 || !other.is_empty() || owed, later) {
+    match (changed > 0 || later && !other.is_empty() || owed, later) {
         (false, _) => Ok(()),
         (true, true) if owed => Ok(()),
         (true, true) => meta::set(conn, OWED, true),
@@ -99,25 +99,37 @@ pub fn update<'e>(lookup: Lookup<'_>, entries: impl IntoIterator<Item = &'e i64>
     }
 }
 
-/// Entries with records that may say another key than before, though nothing about their rows is decided anew: what a
+/// Tables with rows whose records may say another key than before, though nothing about them is decided anew: what a
 /// deleted row that they refer to has in its key is a reference, to a row that was written now, or if it is `owed`
 /// in a slice before.
-fn said_otherwise(lookup: Lookup<'_>, owed: bool) -> Result<Vec<i64>> {
+fn said_otherwise<'c>(lookup: Lookup<'c>, owed: bool) -> Result<Vec<&'c Tracked>> {
     let Lookup { conn, meta, catalog } = lookup;
     let mut found = Vec::new();
+    let mut written = None;
     for t in &catalog.tables {
-        let mut written = owed;
         let above = further_up(catalog, t);
-        for no in above.iter().filter(|_| !owed) {
-            let sql = "SELECT 1 FROM synqlite_row WHERE position >= ?1 AND +tbl = ?2";
-            written |= conn.prepare_cached(sql)?.exists(params![meta.local_seq, no])?;
+        if above.is_empty() {
+            continue;
         }
-        if written && !above.is_empty() {
-            let sql = "SELECT entry FROM synqlite_open_conflicts WHERE tbl = ?1";
-            let mut statement = conn.prepare_cached(sql)?;
-            let entries = statement.query_map([&t.table.name], |row| row.get(0))?;
-            found.extend(entries.collect::<Result<Vec<i64>, _>>()?);
+        let written = match &mut written {
+            Some(written) => written,
+            none => none.insert(state::tables_since(conn, meta.local_seq)?),
+        };
+        if owed || !above.is_disjoint(written) {
+            found.push(t);
         }
+    }
+    Ok(found)
+}
+
+/// Entries of the rows of these tables that have records.
+fn entries_of(conn: &Connection, tables: &[&Tracked]) -> Result<Vec<i64>> {
+    let mut found = Vec::new();
+    for t in tables {
+        let sql = "SELECT entry FROM synqlite_open_conflicts WHERE tbl = ?1";
+        let mut statement = conn.prepare_cached(sql)?;
+        let entries = statement.query_map([&t.table.name], |row| row.get(0))?;
+        found.extend(entries.collect::<Result<Vec<i64>, _>>()?);
     }
     Ok(found)
 }

@@ -78,12 +78,13 @@ impl<'a> Work<'a> {
     /// of it, and numbers would differ here for good (R-PIN). Nor does who goes on with `more`, unless a program saw
     /// what was shown meanwhile, and wrote.
     pub fn fold_to_merge(&mut self, more: bool) -> Result<()> {
-        let wrote = journal::any(self.conn)?;
-        if more && !wrote {
-            return Ok(());
+        let (wrote, told) =
+            (journal::any(self.conn)?, self.meta.seen.get(self.meta.site) > Hlc::ZERO);
+        self.pins = wrote || told && !more;
+        match more && !wrote {
+            true => Ok(()),
+            false => self.fold(),
         }
-        self.pins = wrote || self.meta.seen.get(self.meta.site) > Hlc::ZERO;
-        self.fold()
     }
 
     /// Begins to merge a delta with this base, up to `upto`. `None` if it brings nothing, unless rows that were

@@ -44,6 +44,14 @@ pub fn table_of_entry(conn: &Connection, entry: i64) -> Result<Option<u32>> {
     Ok(conn.prepare_cached(sql)?.query_row([entry], |row| row.get(0)).optional()?)
 }
 
+/// Tables, by their numbers, with rows whose states were written at this position or later.
+pub fn tables_since(conn: &Connection, position: i64) -> Result<BTreeSet<u32>> {
+    let sql = "SELECT DISTINCT tbl FROM synqlite_row WHERE position >= ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let tables = statement.query_map([position], |row| row.get(0))?;
+    Ok(tables.collect::<Result<_, _>>()?)
+}
+
 /// Kind and constraint of the conflict that is recorded for the row of an entry.
 pub fn conflict(conn: &Connection, entry: i64) -> Result<Option<(ConflictKind, String)>> {
     let sql = "SELECT kind, cons FROM synqlite_row WHERE id = ?1 AND kind IS NOT NULL";
