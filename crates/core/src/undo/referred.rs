@@ -4,6 +4,7 @@ use super::plan::{Plan, Step};
 use crate::Result;
 use crate::catalog::Tracked;
 use crate::describe::{loc_name, row_name, the_row};
+use crate::needs::is_former;
 use crate::referring::Referring;
 use crate::rewrite::{Fate, Put};
 use crate::state::Stored;
@@ -51,8 +52,9 @@ fn who_refers<'a>(
     };
     let shown = step.shown.as_deref();
     for (child, f, stored) in referring.rows(work.lookup(), (step.table, rid), shown)? {
-        if !leaves(child, f, &stored) {
-            return name(work, &catalog.tables[child], &stored).map(Some);
+        let t = &catalog.tables[child];
+        if !leaves(child, f, &stored) && !is_former(t, f, &stored.state, &step.stored.state) {
+            return name(work, t, &stored).map(Some);
         }
     }
     if let Some((c, loc)) = referring.local(catalog, &catalog.tables[step.table], shown)? {

@@ -156,3 +156,26 @@ fn a_number_of_nobody_is_back() {
         assert_eq!(digests[0], digests[1], "{changes} {given}");
     }
 }
+
+/// A reference to a former life keeps no row: it is not to the one that was inserted since (R-INC).
+#[test]
+fn a_row_goes_that_others_refer_to_as_it_was_before() {
+    let world = World::new();
+    let mut a = historical(
+        &world,
+        "a",
+        "CREATE TABLE list(name TEXT PRIMARY KEY);
+         CREATE TABLE note(id INTEGER PRIMARY KEY, list TEXT REFERENCES list(name) ON DELETE CASCADE);
+         INSERT INTO list VALUES('food')",
+    );
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DELETE FROM list");
+    b.run("INSERT INTO note(list) VALUES('food')");
+    settle(&mut a, &mut b);
+    let start = now();
+    a.run("INSERT INTO list VALUES('food')");
+    assert_eq!(a.rows("SELECT count(*) FROM note"), ["0"]);
+    assert_eq!(undo(&mut a, &since(start)), ["list 'food' insert"]);
+    settle(&mut a, &mut b);
+    assert_eq!(b.rows("SELECT (SELECT count(*) FROM list), (SELECT count(*) FROM note)"), ["0|0"]);
+}
