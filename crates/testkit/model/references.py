@@ -43,9 +43,15 @@ class References:
         """The row that a reference means, or None where there is none or it is overridden."""
         register = self.register(rid, fk.columns[0])
         parent = register.refs.get(fk.name) if register else None
-        if parent is None or self.overridden(parent, fk, register.stamp):
+        if parent is None:
             return None
-        return parent
+        overridden = self.overridden(parent, fk, register.stamp)
+        return None if overridden and not self.went(rid, parent, fk, register.stamp) else parent
+
+    def went(self, rid, parent, fk, stamp):
+        """R-INC: whether a row went with a former life of its parent, before that got another key."""
+        key = self.register(parent, fk.parent_columns[0])
+        return self.rows[rid].fell() and stamp < self.rows[parent].reinserted < key.stamp
 
     def stale(self, rid, fk):
         """R-INC: whether a reference is to a former life of its row."""

@@ -141,8 +141,11 @@ pub fn overridden(affected: &AffectedRows<'_>, at: usize, f: usize, p: usize) ->
     }
     let pt = &affected.catalog().tables[parent.table];
     let g = pt.table.columns[fk.parent_columns[0]].group;
-    let key = &parent.stored.state.groups[g];
-    overrides(pt, fk, (key, &parent.cells[g]), item.stamp(t, fk.columns[0]))
+    let (key, written) = (&parent.stored.state.groups[g], item.stamp(t, fk.columns[0]));
+    let again = parent.header().reinserted;
+    // Who went with a former life of the parent stays away, whatever becomes of the key later (R-INC).
+    let went = item.stored.state.fell_with_parent() && written < again && again < key.stamp;
+    !went && overrides(pt, fk, (key, &parent.cells[g]), written)
 }
 
 /// Whether the key of a parent, which shows `cell`, was changed by a user after a reference to it was

@@ -127,3 +127,28 @@ fn an_early_reference_ends_when_a_rebuild_takes_its_key() {
         agree(&mut a, &mut b, &["p", "c"]);
     }
 }
+
+/// R-INC: who went with a former life of its parent does not come back when that gets another key.
+#[test]
+fn what_a_delete_did_comes_before_what_a_later_key_would_do() {
+    for action in ["SET NULL", "SET DEFAULT"] {
+        let (_world, mut a, mut b) = pair(
+            &format!(
+                "CREATE TABLE p(k TEXT PRIMARY KEY);
+                 CREATE TABLE c(id INTEGER PRIMARY KEY, p TEXT DEFAULT 'z'
+                   REFERENCES p(k) ON DELETE CASCADE ON UPDATE {action});
+                 INSERT INTO p VALUES('x'), ('z'); INSERT INTO c VALUES(1, 'x')"
+            ),
+            &[],
+        );
+        a.run("DELETE FROM p WHERE k = 'x'; INSERT INTO p VALUES('x')");
+        a.replica.fold().unwrap();
+        a.run("INSERT INTO c VALUES(2, 'x')");
+        a.replica.fold().unwrap();
+        a.run("UPDATE p SET k = 'y' WHERE k = 'x'");
+        a.replica.fold().unwrap();
+        assert_eq!(a.rows("SELECT id FROM c"), ["2"], "{action}");
+        agree(&mut a, &mut b, &["p", "c"]);
+        assert_eq!(b.rows("SELECT id FROM c"), ["2"], "{action}");
+    }
+}
