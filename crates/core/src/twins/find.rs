@@ -129,9 +129,12 @@ fn born(
         }
         for rowid in segment.lo..=segment.hi {
             let rid = segment.rid_at(meta, rowid)?;
-            let stored =
-                if meant(&rid) { state::at(conn, meta, t, &Loc::Row(rowid))? } else { None };
-            found.extend(stored.filter(|stored| stored.entry.is_none() && stored.rid == rid));
+            let loc = Loc::Row(rowid);
+            // One that was replaced before it was folded may have left its place in the segment.
+            if meant(&rid) && t.exists(conn, &loc)? {
+                let stored = state::at(conn, meta, t, &loc)?;
+                found.extend(stored.filter(|stored| stored.entry.is_none() && stored.rid == rid));
+            }
         }
     }
     found.sort_by(|a, b| a.rid.cmp(&b.rid));

@@ -139,6 +139,34 @@ fn r_twin_what_was_deleted_stays_deleted() {
     }
 }
 
+/// A row that another replaced before it was folded, unseen by the triggers of a table that was rebuilt, is no twin.
+#[test]
+fn r_twin_what_was_replaced_before_it_was_folded() {
+    let rebuild = |site: &Site| {
+        let kept =
+            site.rows("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'o'");
+        site.run("CREATE TABLE n(id INTEGER PRIMARY KEY, s UNIQUE); INSERT INTO n SELECT * FROM o");
+        site.run("DROP TABLE o; ALTER TABLE n RENAME TO o");
+        kept.iter().for_each(|sql| site.run(sql));
+    };
+    let world = World::new();
+    let mut a = world.init("a", "CREATE TABLE o(id INTEGER PRIMARY KEY, s)");
+    let lab = Lab { world };
+    let mut b = lab.clone_of(&mut a, "b");
+    rebuild(&b);
+    b.run("INSERT INTO o VALUES(10, 'ten')");
+    let backup = lab.backup("b");
+    rebuild(&a);
+    a.pull(&mut b);
+    let mut b = lab.restore(b, "b", &backup);
+    b.run("REPLACE INTO o VALUES(20, 'ten')");
+    a.run("DELETE FROM o");
+    b.pull(&mut a);
+    meet(&mut [&mut a, &mut b]);
+    same(&mut [&mut a, &mut b], &["o"]);
+    assert_eq!(a.rows("SELECT * FROM o"), ["20|ten"]);
+}
+
 /// Rows that only look like each other are none.
 #[test]
 fn r_twin_other_rows_stay_two() {
