@@ -92,6 +92,26 @@ fn a_clone_has_the_numbers_of_its_origin_for_good() {
     assert_eq!(all[2].rows("SELECT * FROM c WHERE id < 10"), ["7|seven", "9|nine"]);
 }
 
+/// A user gave the number of a hidden row to another, which was hidden too: that is who is known by it.
+#[test]
+fn the_later_of_two_hidden_rows_keeps_their_number() {
+    let world = World::new();
+    let tables = "CREATE TABLE p(u PRIMARY KEY); \
+        CREATE TABLE t(k INTEGER PRIMARY KEY AUTOINCREMENT, w, p REFERENCES p(u))";
+    let mut a = world.init_with("a", tables, &[("t.ids", "local")]);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("PRAGMA foreign_keys = OFF; INSERT INTO t VALUES(4, 'old', 'x')");
+    b.pull(&mut a);
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT * FROM t"), [""; 0]);
+    a.run("INSERT INTO t VALUES(4, 'new', 'x')");
+    b.run("INSERT INTO p VALUES('x')");
+    a.pull(&mut b);
+    assert_eq!(a.rows("SELECT w, k FROM t ORDER BY w"), ["new|4", "old|5"]);
+    b.pull(&mut a);
+    assert_eq!(b.rows("SELECT w FROM t ORDER BY w"), ["new", "old"]);
+}
+
 /// A user may give a row another number, for his site alone.
 #[test]
 fn a_number_that_a_user_changes_changes_there() {

@@ -7,6 +7,7 @@ use crate::affected::Conflict;
 use crate::affected::turn;
 use crate::conflict::ConflictKind;
 use crate::remap::{self, Wish};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use synqlite_wire::Value;
@@ -150,7 +151,9 @@ impl Attempt<'_, '_> {
                 continue;
             }
             let here = |at: usize| self.affected.list[at].old.as_ref()?[alias].as_integer();
-            let (old, new): (Vec<usize>, Vec<usize>) = mine.partition(|&at| here(at).is_some());
+            let (old, mut new): (Vec<usize>, Vec<usize>) = mine.partition(|&at| here(at).is_some());
+            // Of two that had one number here, the later to be given it is who is known by it.
+            new.sort_by_key(|&at| Reverse(turn(t, alias, &self.affected.list[at].stored)));
             let (mut taken, mut new_here) = (BTreeSet::new(), Vec::new());
             for at in old {
                 ids.extend(here(at).map(|id| (at, id)));
