@@ -258,7 +258,7 @@ pub struct PlaceInfo {
 pub const MOST_BEHIND: usize = 1000;
 
 /// A site of a place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SiteInfo {
     /// The digits of its choice.
     pub site: SiteId,
@@ -266,6 +266,8 @@ pub struct SiteInfo {
     pub upto: u64,
     /// When it said so last.
     pub seen: Millis,
+    /// What people call it, as it says; empty if it never said.
+    pub name: String,
 }
 
 /// What a store holds in all.
@@ -314,8 +316,8 @@ pub trait Backend: Send + Sync {
     /// Databases of which a place has objects, in order.
     fn databases<'a>(&'a self, place: &'a Place) -> Later<'a, Vec<DatabaseId>>;
 
-    /// A site has everything of a place up to a sequence. What is retired from now on minds that. Of
-    /// too many sites of a place those are forgotten that were seen longest ago.
+    /// A site has everything of a place up to a sequence, and may say its name. What is retired from now on minds
+    /// that. Of too many sites of a place those are forgotten that were seen longest ago.
     fn seen<'a>(&'a self, place: &'a Place, site: SiteInfo) -> Later<'a, ()>;
 
     /// Removes what newer snapshots cover and every site has that was seen at `since` or later;

@@ -3,7 +3,7 @@
 //! A key begins with a letter for its kind. A place in a key ends with a zero byte, so no key of one
 //! place lies among those of another.
 
-use crate::backend::{Millis, TokenId};
+use crate::backend::{Millis, SiteInfo, TokenId};
 use crate::error::{Error, Result};
 use crate::place::Place;
 use synqlite_objects::{Kind, ObjectName};
@@ -104,6 +104,18 @@ pub fn sites(place: &Place) -> Vec<u8> {
 /// Key of how far a site has read.
 pub fn site(place: &Place, site: SiteId) -> Vec<u8> {
     in_place(b's', place, &site.0)
+}
+
+/// Value of what a site says of itself: two numbers, and its name.
+pub fn site_value(site: &SiteInfo) -> Vec<u8> {
+    [&pair(site.upto, site.seen as u64)[..], site.name.as_bytes()].concat()
+}
+
+/// Reads it.
+pub fn site_info(site: SiteId, value: &[u8]) -> Result<SiteInfo> {
+    let (told, name) = value.split_at_checked(16).ok_or_else(|| damaged("what a site says"))?;
+    let ([upto, seen], name) = (numbers(told)?, String::from_utf8_lossy(name).into_owned());
+    Ok(SiteInfo { site, upto, seen: seen as Millis, name })
 }
 
 /// Start of the keys of what a place's snapshots cover.

@@ -207,7 +207,7 @@ fn racing_puts_have_one_winner(store: &dyn Store) {
 /// What others have put since, and nothing else, or again everything; whole objects read from any
 /// byte on.
 fn changes_are_told(store: &dyn Store) {
-    let ask = |after| Ask { database: DATABASE, after, prefix: 8, site: Some(SITE) };
+    let ask = |after| Ask { database: DATABASE, after, prefix: 8, site: Some(SITE), name: "" };
     assert_eq!(store.changes(ask(None)).unwrap().found, []);
     let (mut names, mut cursor) = (Vec::new(), None);
     for n in 0..5 {

@@ -9,6 +9,7 @@ mod put;
 use crate::error::{Error, Result};
 use crate::http::{Client, Request, RequestError, Tried, header, pause};
 use crate::name::{Kind, ObjectName};
+use crate::percent;
 use crate::store::{Ask, Changes, Cursor, Entry, Fingerprint, Found, Mark, Put, Step, Store};
 use crate::url::blanked;
 use put::{Going, Headers, PutError};
@@ -33,6 +34,8 @@ const LONGEST_PREFIX: u64 = 64 << 10;
 const WINDOW_LOG: u32 = 23;
 /// A transfer that does not get on is tried so often.
 const STALLS: u32 = 6;
+/// What people call the site that asks, percent-encoded.
+pub const SITE_NAME: &str = "synqlite-site-name";
 
 /// A store at a hub.
 #[derive(Clone)]
@@ -72,15 +75,18 @@ impl Hub {
     }
 
     /// One answer of the list.
-    fn page(&self, after: Option<Cursor>, prefix: u64, site: Option<Id>) -> Tried<Page> {
+    fn page(&self, after: Option<Cursor>, prefix: u64, asker: Option<(Id, &str)>) -> Tried<Page> {
         let mut url = format!("{}/objects?prefix={prefix}", self.base);
         if let Some(Cursor { epoch, sequence }) = after {
             url += &format!("&after={sequence}&epoch={epoch}");
         }
-        if let Some(site) = site {
+        let mut headers = vec![("accept-encoding", "zstd".to_owned())];
+        if let Some((site, name)) = asker {
             url += &format!("&site={site}");
+            if !name.is_empty() {
+                headers.push((SITE_NAME, percent::encode(name)));
+            }
         }
-        let headers = vec![("accept-encoding", "zstd".to_owned())];
         let answer = self.client.send(&Request { url, headers, ..Request::default() })?;
         let cursor = self.cursor(&answer)?;
         let more = header(&answer, "synqlite-more").unwrap_or(false);
@@ -139,14 +145,14 @@ impl Hub {
         &self,
         from: Option<Cursor>,
         prefix: u64,
-        site: Option<Id>,
+        asker: Option<(Id, &str)>,
     ) -> Result<Listing> {
         let mut listing = Listing { resumed: from.is_some(), ..Listing::default() };
         let (mut after, mut room) = (from, ROOM);
         loop {
             let wanted = if room > 0 { prefix } else { prefix.min(HEAD as u64) };
             // What the pages after the first begin with, the site has not merged yet.
-            let known = site.filter(|_| after == from);
+            let known = asker.filter(|_| after == from);
             let page = self.client.patiently(|| self.page(after, wanted, known))?;
             match after {
                 Some(after) if after.epoch == page.cursor.epoch => {
@@ -294,9 +300,9 @@ impl Store for Hub {
         Ok(found.into_iter().collect())
     }
 
-    fn changes(&self, ask: Ask) -> Result<Changes> {
+    fn changes(&self, ask: Ask<'_>) -> Result<Changes> {
         let Listing { found, cursor, resumed, mark, prints } =
-            self.changes_after(ask.after, ask.prefix, ask.site)?;
+            self.changes_after(ask.after, ask.prefix, ask.site.map(|site| (site, ask.name)))?;
         let mark = match mark {
             Mark::Object(name) if name.database != ask.database => Mark::Untold,
             mark => mark,

@@ -206,7 +206,8 @@ impl Sealed {
     /// [`Error::WrongKey`] or [`Error::NotSealed`] if what is there under a database's hidden id
     /// shows that, and nothing there that it is ours: one object may be damaged.
     fn check_key(&self, hidden: DatabaseId) -> Result<()> {
-        let ask = Ask { database: hidden, after: None, prefix: HEAD as u64, site: None };
+        let (prefix, name) = (HEAD as u64, "");
+        let ask = Ask { database: hidden, after: None, prefix, site: None, name };
         let mut shown = Ok(());
         for Found { entry, prefix } in self.inner.changes(ask)?.found.into_iter().take(LOOKED_AT) {
             let head = match prefix.as_slice() {
@@ -370,10 +371,11 @@ impl Store for Sealed {
         Ok(entries)
     }
 
-    fn changes(&self, ask: Ask) -> Result<Changes> {
+    fn changes(&self, ask: Ask<'_>) -> Result<Changes> {
         let prefix = if ask.prefix > 0 { sealed_prefix(ask.prefix) } else { 0 };
         let site = ask.site.map(|site| self.id(b"site", site, false));
-        let hidden = Ask { database: self.hidden_database(ask.database), prefix, site, ..ask };
+        let database = self.hidden_database(ask.database);
+        let hidden = Ask { database, prefix, site, name: "", ..ask };
         let changes = match self.inner.changes(hidden) {
             Err(Error::DatabaseMismatch { address, found, .. }) => {
                 found.iter().try_for_each(|hidden| self.check_key(*hidden))?;

@@ -32,7 +32,7 @@ pub struct Cursor {
 
 /// What to tell of a database.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct Ask<'a> {
     /// The database.
     pub database: DatabaseId,
     /// Only what came after; everything if the store has no such order, or another one.
@@ -42,6 +42,8 @@ pub struct Ask {
     pub prefix: u64,
     /// The site that asks, and has everything up to `after`.
     pub site: Option<SiteId>,
+    /// What people call that site, for whoever looks after the store; empty if nobody is to know.
+    pub name: &'a str,
 }
 
 /// An object that a store holds, as [`Store::changes`] tells of it.
@@ -146,7 +148,7 @@ pub trait Store: Send + Sync {
 
     /// What the store holds of a database; nothing if it is empty.
     /// [`Error::DatabaseMismatch`] if it holds others only.
-    fn changes(&self, ask: Ask) -> Result<Changes> {
+    fn changes(&self, ask: Ask<'_>) -> Result<Changes> {
         let mut found = Vec::new();
         for kind in Kind::ALL {
             let entries = self.list(ask.database, kind)?.into_iter();

@@ -1,6 +1,7 @@
 //! `file:///dir/` URLs: a path of this machine, percent-encoded. And what of any URL is for no message.
 
 use crate::error::{Error, Result};
+use crate::percent;
 use std::path::PathBuf;
 
 /// The folder that a `file:` URL names. [`Error::NotAFolderUrl`] for a relative path, a host, or a
@@ -54,7 +55,8 @@ fn parse(url: &str, windows: bool) -> std::result::Result<Vec<u8>, &'static str>
     if rest.contains(['?', '#']) {
         return Err("? and # in a path are written %3F and %23");
     }
-    let path = decode(rest)?;
+    let path =
+        percent::decode(rest).ok_or("% is followed by two hex digits; % itself is written %25")?;
     if path.contains(&0) {
         return Err("its path contains a zero byte");
     }
@@ -66,23 +68,6 @@ fn parse(url: &str, windows: bool) -> std::result::Result<Vec<u8>, &'static str>
         [b'/', b'/', ..] => Err("its path starts with two slashes"),
         _ => Ok(path),
     }
-}
-
-fn decode(text: &str) -> std::result::Result<Vec<u8>, &'static str> {
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::new();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let mut digit = || bytes.next().and_then(|b| char::from(b).to_digit(16));
-        match (digit(), digit()) {
-            (Some(high), Some(low)) => decoded.push((high * 16 + low) as u8),
-            _ => return Err("% is followed by two hex digits; % itself is written %25"),
-        }
-    }
-    Ok(decoded)
 }
 
 #[cfg(test)]

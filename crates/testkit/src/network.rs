@@ -228,14 +228,14 @@ impl Store for Line {
     }
 
     fn list(&self, database: DatabaseId, kind: Kind) -> Result<Vec<Entry>> {
-        let ask = Ask { database, after: None, prefix: 0, site: None };
+        let ask = Ask { database, after: None, prefix: 0, site: None, name: "" };
         let found = self.changes(ask)?.found.into_iter().map(|found| found.entry);
         let mut entries: Vec<_> = found.filter(|entry| entry.name.kind == kind).collect();
         entries.sort();
         Ok(entries)
     }
 
-    fn changes(&self, ask: Ask) -> Result<Changes> {
+    fn changes(&self, ask: Ask<'_>) -> Result<Changes> {
         let cut = self.ask()?;
         let mut kept = self.store.kept();
         let after = ask.after.filter(|after| after.epoch == kept.epoch());

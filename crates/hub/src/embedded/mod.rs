@@ -455,8 +455,7 @@ impl Shared {
         let mut scan = self.db().scan_prefix(layout::sites(place))?;
         while scan.advance()? {
             let site = layout::id(layout::split(scan.key())?.1)?;
-            let [upto, seen] = layout::numbers(scan.value())?;
-            out.push(SiteInfo { site, upto, seen: seen as Millis });
+            out.push(layout::site_info(site, scan.value())?);
         }
         Ok(out)
     }
@@ -469,7 +468,11 @@ impl Shared {
             newest.push(layout::sequence_of(scan.key())?);
         }
         let lacks = |upto| newest.partition_point(|sequence| *sequence > upto) as u64;
-        Ok(sites.into_iter().map(|site| (site, lacks(site.upto))).collect())
+        let behind = |site: SiteInfo| {
+            let lag = lacks(site.upto);
+            (site, lag)
+        };
+        Ok(sites.into_iter().map(behind).collect())
     }
 
     fn places(&self, after: Option<&Place>, limit: usize) -> Result<Vec<PlaceInfo>> {
@@ -488,13 +491,23 @@ impl Shared {
         Ok(out)
     }
 
-    /// Whether a site's word is news, and worth a write.
-    fn is_news(&self, place: &Place, site: SiteInfo) -> Result<bool> {
-        let found = self.db().get(layout::site(place, site.site))?;
-        let Some([upto, seen]) = found.as_deref().map(layout::numbers).transpose()? else {
-            return Ok(true);
+    /// What to note of a site's word, if it is news and worth a write.
+    fn news(&self, place: &Place, said: SiteInfo) -> Result<Option<SiteInfo>> {
+        // Nobody has what is not there yet.
+        let mut said = SiteInfo { upto: said.upto.min(self.durable()), ..said };
+        let Some(found) = self.db().get(layout::site(place, said.site))? else {
+            return Ok(Some(said));
         };
-        Ok(site.upto > upto || site.seen > seen as Millis + NOTED)
+        let known = layout::site_info(said.site, &found)?;
+        if said.name.is_empty() {
+            said.name.clone_from(&known.name);
+        }
+        let late = said.seen > known.seen + NOTED;
+        let news = said.upto > known.upto || late || said.name != known.name;
+        if !late {
+            said.upto = said.upto.max(known.upto);
+        }
+        Ok(news.then_some(said))
     }
 }
 
@@ -563,10 +576,8 @@ impl Backend for Embedded {
     }
 
     fn seen<'a>(&'a self, place: &'a Place, site: SiteInfo) -> Later<'a, ()> {
-        // Nobody has what is not there yet.
-        let site = SiteInfo { upto: site.upto.min(self.shared.durable()), ..site };
-        now(self.shared.is_news(place, site).map(|news| {
-            if news {
+        now(self.shared.news(place, site).map(|news| {
+            if let Some(site) = news {
                 // The writer does one thing after another, so it will be noted before anything of
                 // which a snapshot says later that it covers it is removed.
                 let _ = self.jobs.send(Job::Seen(place.clone(), site));

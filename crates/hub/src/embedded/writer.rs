@@ -121,8 +121,7 @@ impl Writer {
                 // What cannot be counted is noted all the same.
                 let forget = self.make_room(&place, &site).unwrap_or_default();
                 self.note(|batch| {
-                    let value = layout::pair(site.upto, site.seen as u64);
-                    batch.put(layout::site(&place, site.site), value)?;
+                    batch.put(layout::site(&place, site.site), layout::site_value(&site))?;
                     forget.iter().try_for_each(|key| batch.delete(key).map(drop))
                 });
             }

@@ -99,7 +99,9 @@ pub(super) async fn overview(
         .iter()
         .map(|p| {
             let sites = p.sites.iter().map(|(s, lag)| {
-                json!({"site": s.site.to_string(), "upto": s.upto, "seen": s.seen, "lag": lag})
+                json!({
+                    "site": s.site.to_string(), "name": s.name, "upto": s.upto, "seen": s.seen, "lag": lag,
+                })
             });
             json!({
                 "place": p.place.as_str(),

@@ -17,7 +17,7 @@ use axum::http::header::{ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING};
 use axum::http::header::{CONTENT_RANGE, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use std::sync::Arc;
-use synqlite_objects::{Kind, ObjectName};
+use synqlite_objects::{Kind, ObjectName, SITE_NAME, percent};
 use synqlite_wire::units::{bytes, count};
 
 pub(super) const EPOCH: HeaderName = HeaderName::from_static("synqlite-epoch");
@@ -33,6 +33,9 @@ const COVERS: &str = "synqlite-covers";
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// Characters of the name of a site.
+const LONGEST_NAME: usize = 64;
 
 /// Lines of a list if the request does not say.
 const LIMIT: u64 = 10_000;
@@ -98,7 +101,9 @@ pub(super) async fn list(
     let (mark, page) = match site {
         None => tokio::try_join!(mark, list)?,
         Some(site) => {
-            let seen = hub.backend.seen(&place, SiteInfo { site, upto: after, seen: hub.now() });
+            let name = site_name(&headers);
+            let site = SiteInfo { site, upto: after, seen: hub.now(), name };
+            let seen = hub.backend.seen(&place, site);
             let ((), mark, page) = tokio::try_join!(seen, mark, list)?;
             (mark, page)
         }
@@ -133,6 +138,13 @@ pub(super) async fn list(
     Metrics::add(&hub.metrics.sent, text.len() as u64);
     *response.body_mut() = text.into();
     Ok(response)
+}
+
+/// What people call the site that asks, as it says: on one line, and of so many characters at most.
+fn site_name(headers: &HeaderMap) -> String {
+    let said = headers.get(SITE_NAME).and_then(|value| percent::decode(value.to_str().ok()?));
+    let name = String::from_utf8(said.unwrap_or_default()).unwrap_or_default();
+    name.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect()
 }
 
 /// The name of the object with a sequence, `-` if the place has none, and its fingerprint.

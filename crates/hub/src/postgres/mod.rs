@@ -60,6 +60,7 @@ CREATE TABLE IF NOT EXISTS synqlite_blob(
 CREATE TABLE IF NOT EXISTS synqlite_site(
   place text COLLATE \"C\", site text, upto bigint NOT NULL, seen bigint NOT NULL,
   PRIMARY KEY(place, site));
+ALTER TABLE synqlite_site ADD COLUMN IF NOT EXISTS name text NOT NULL DEFAULT '';
 CREATE TABLE IF NOT EXISTS synqlite_usage(token bigint PRIMARY KEY, bytes bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS synqlite_token(
   id bigint PRIMARY KEY, made bigint NOT NULL, token text NOT NULL);
@@ -105,14 +106,16 @@ const RETIRE: &str = "WITH late AS (DELETE FROM synqlite_site WHERE seen < $1), 
   SELECT count(*) FROM gone";
 
 const SEEN: &str = "INSERT INTO synqlite_site AS s VALUES($1, $2, \
-  least($3, (SELECT sequence FROM synqlite_hub)), $4) ON CONFLICT(place, site) DO UPDATE \
-  SET upto = greatest(s.upto, excluded.upto), seen = excluded.seen \
-  WHERE s.upto < excluded.upto OR s.seen + 3600000 < excluded.seen RETURNING xmax = 0";
+  least($3, (SELECT sequence FROM synqlite_hub)), $4, $5) ON CONFLICT(place, site) DO UPDATE \
+  SET upto = greatest(s.upto, excluded.upto), seen = excluded.seen, \
+    name = coalesce(nullif(excluded.name, ''), s.name) \
+  WHERE s.upto < excluded.upto OR s.seen + 3600000 < excluded.seen \
+    OR excluded.name NOT IN ('', s.name) RETURNING xmax = 0";
 
 const PLACES: &str = "SELECT place, count(*), sum(size)::bigint, max(sequence), max(at) \
   FROM synqlite_object WHERE place > $1 GROUP BY place ORDER BY place LIMIT $2";
 
-const SITES: &str = "SELECT site, upto, seen, (SELECT count(*) FROM (SELECT FROM synqlite_object o \
+const SITES: &str = "SELECT site, upto, seen, name, (SELECT count(*) FROM (SELECT FROM synqlite_object o \
     WHERE o.place = s.place AND o.sequence > s.upto LIMIT $2) n) \
   FROM synqlite_site s WHERE place = $1 ORDER BY site";
 
@@ -280,8 +283,9 @@ impl Postgres {
             let params: link::Params<'_> = &[&place.as_str(), &(MOST_BEHIND as i64)];
             let sites = self.reader().query(SITES, params).await?;
             let site = |row: &Row| {
-                let (upto, seen, lacks): (i64, i64, i64) = (row.get(1), row.get(2), row.get(3));
-                Ok((SiteInfo { site: id(row.get(0))?, upto: upto as u64, seen }, lacks as u64))
+                let (upto, seen, lacks): (i64, i64, i64) = (row.get(1), row.get(2), row.get(4));
+                let (site, upto, name) = (id(row.get(0))?, upto as u64, row.get(3));
+                Ok((SiteInfo { site, upto, seen, name }, lacks as u64))
             };
             let sites: Result<Vec<_>> = sites.iter().map(site).collect();
             let (objects, bytes, latest, changed) = (n(1), n(2), n(3), row.get(4));
@@ -382,9 +386,9 @@ impl Backend for Postgres {
 
     fn seen<'a>(&'a self, place: &'a Place, site: SiteInfo) -> Later<'a, ()> {
         Box::pin(async move {
-            let SiteInfo { site, upto, seen } = site;
+            let SiteInfo { site, upto, seen, name } = site;
             let (site, upto) = (site.to_string(), signed(upto));
-            let params: link::Params<'_> = &[&place.as_str(), &site, &upto, &seen];
+            let params: link::Params<'_> = &[&place.as_str(), &site, &upto, &seen, &name];
             let noted = self.reader().query(SEEN, params).await?;
             if noted.first().is_some_and(|row| row.get(0)) {
                 let params: link::Params<'_> = &[&place.as_str(), &(self.sites as i64)];

@@ -15,7 +15,9 @@ pub fn the_overview_shows_places_sites_and_tokens_but_no_secret() {
     admin.put(&batch("other", 1), b"x").expect(201);
     // Only the second object of the place is new to a site that has the first.
     admin.put(&batch("todo", 2), &[1; 10_000]).expect(201);
-    admin.get(&format!("/todo/objects?after=1&site={SITE}")).expect(200);
+    // Its name may hold anything.
+    let (path, called) = (format!("/todo/objects?after=1&site={SITE}"), "B%C3%BCro%0A%3Cb%3E");
+    admin.request("GET", &path, &[("synqlite-site-name", called)], b"").expect(200);
     let told = admin.get("/overview").expect(200);
     assert!(!told.text().contains(&secret[5..]));
     let told: Value = serde_json::from_slice(&told.body).unwrap();
@@ -29,7 +31,20 @@ pub fn the_overview_shows_places_sites_and_tokens_but_no_secret() {
         site = told["places"][1]["sites"][0].clone();
         !site.is_null()
     });
+    assert_eq!(site["name"], "Büro<b>");
     assert_eq!((&site["site"], &site["lag"]), (&SITE.to_string().into(), &1.into()));
+    // Who does not say it again keeps it; a new one is news at once.
+    admin.get(&format!("/todo/objects?after=3&site={SITE}")).expect(200);
+    admin.request("GET", &path, &[("synqlite-site-name", "%zz")], b"").expect(200);
+    let now = |admin: &mut Client| {
+        let told: Value = serde_json::from_slice(&admin.get("/overview").body).unwrap();
+        told["places"][1]["sites"][0].clone()
+    };
+    until(|| now(&mut admin)["upto"] == 3);
+    assert_eq!(now(&mut admin)["name"], "Büro<b>");
+    admin.request("GET", &path, &[("synqlite-site-name", "Ann")], b"").expect(200);
+    until(|| now(&mut admin)["name"] == "Ann");
+    assert_eq!(now(&mut admin)["upto"], 3);
     assert_eq!(told["recent"][1]["place"], "other");
     assert_eq!(told["tokens"][0]["scope"], "admin");
 }

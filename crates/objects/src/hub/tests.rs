@@ -236,3 +236,29 @@ fn lines_of_a_list_are_read() {
         "a hub sends 64 KiB at most"
     );
 }
+
+/// The hub hears what people call the site that asks, unless the place is sealed.
+#[test]
+fn who_asks_says_what_it_is_called() {
+    for (sealed, called) in [(false, Some("ann%27s%20b%c3%bcro")), (true, None)] {
+        let (say, heard) = std::sync::mpsc::channel();
+        let hub = at(move |head, _| {
+            let _ = say.send(head.to_owned());
+            let epoch = Id([9; 16]);
+            format!("200 OK\nsynqlite-epoch: {epoch}\nsynqlite-upto: 0\nsynqlite-more: false")
+        });
+        let store: Box<dyn Store> = match sealed {
+            true => {
+                Box::new(crate::Sealed::new(std::sync::Arc::new(hub), &crate::Key::new([1; 32])))
+            }
+            false => Box::new(hub),
+        };
+        let (database, site) = (Id([1; 16]), Some(Id([2; 16])));
+        let ask = Ask { database, after: None, prefix: 0, site, name: "Ann's Büro" };
+        store.changes(ask).unwrap();
+        let heads: Vec<String> = heard.try_iter().collect();
+        let asked = heads.iter().find(|head| head.contains("&site=")).unwrap();
+        let name = asked.lines().find_map(|line| line.strip_prefix("synqlite-site-name: "));
+        assert_eq!(name, called, "{asked}");
+    }
+}

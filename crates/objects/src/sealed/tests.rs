@@ -140,7 +140,7 @@ fn a_wrong_key_and_none_are_told_apart() {
     lab.put(0, b"one");
     let wrong = lab.with_key(2);
     assert!(matches!(wrong.databases(), Err(Error::WrongKey { .. })));
-    let ask = Ask { database: DATABASE, after: None, prefix: 9, site: None };
+    let ask = Ask { database: DATABASE, after: None, prefix: 9, site: None, name: "" };
     assert!(matches!(wrong.changes(ask), Err(Error::WrongKey { .. })));
     let plain = Folder::new(lab.dir.path().join("plain"));
     plain.put_if_absent(&ObjectName::batch(DATABASE, SITE, 0, 1), b"plain").unwrap();

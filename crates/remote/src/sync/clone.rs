@@ -129,7 +129,7 @@ fn fetch_newest(store: &dyn Store, to: &Path, session: &Session) -> Result<()> {
     let database = only_database(store)?;
     let mut failure: Option<SyncError> = None;
     let mut found = Vec::new();
-    let ask = Ask { database, after: None, prefix: 0, site: None };
+    let ask = Ask { database, after: None, prefix: 0, site: None, name: "" };
     session.env.begin(Phase::List);
     for seen in store.changes(ask)?.found {
         let entry = seen.entry;

@@ -191,7 +191,8 @@ fn look_once(
     let again = looked && after.is_none();
     // So much of new objects comes along with the list.
     let prefix = if pull && !again { PREFIX } else { HEAD };
-    let ask = Ask { database: mine.database(), after, prefix, site: Some(site) };
+    let (database, name) = (mine.database(), mine.name()?);
+    let ask = Ask { database, after, prefix, site: Some(site), name: &name };
     session.env.begin(Phase::List);
     let changes = store.changes(ask)?;
     let heads = Heads::read(store, changes, memory, known, now, resolve)?;
