@@ -1,13 +1,14 @@
 use super::{With, env, open};
 use crate::error::{CommandError, Kind, Result};
 use crate::progress;
-use crate::report::{outcome, outcome_text};
+use crate::report::{outcome, outcome_text, with_paused};
 use crate::terminal;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use synqlite_core::Skipped;
 use synqlite_remote::watch::{Pace, Watch};
 use synqlite_remote::{Outcome, Remote, Session};
 
@@ -50,14 +51,14 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     let session = Session { env: env(), force: args.force, whole: false };
     let pace = Pace { every: args.every, changes: args.changes };
     let mut watch = Watch::new(&mut replica, session, pace, |replica| args.with.resolve(replica));
-    let mut round = 0;
+    let (mut round, mut paused) = (0, vec![]);
     while args.rounds != Some(round) {
         let Some(done) = watch.round(|| stop.load(Ordering::Relaxed)) else { break };
         progress::rest();
         round += 1;
         // A round that merged what came and could not send is told as both.
         if let Some(done) = &done {
-            succeeded(round, done, &watch, as_json)?;
+            succeeded(round, done, &watch, &mut paused, as_json)?;
         }
         if let Some(error) = &watch.state().error {
             failed(round, error, &watch, as_json)?;
@@ -74,23 +75,32 @@ pub fn run(args: &Args, as_json: bool) -> Result<()> {
     }
 }
 
-/// One line of JSON a round; for people only what is news.
+/// One line of JSON a round; for people only what is news. `told`: tables of which it was said that they are not
+/// replicated any more.
 fn succeeded(
     round: u64,
     done: &Outcome,
     watch: &Watch<'_, CommandError>,
+    told: &mut Vec<Skipped>,
     as_json: bool,
 ) -> Result<()> {
+    let paused = match watch.replica().paused() {
+        Ok(paused) => paused,
+        Err(e) => return failed(round, &e.into(), watch, as_json),
+    };
+    let news: Vec<_> = paused.iter().filter(|table| !told.contains(table)).cloned().collect();
+    terminal::tell_paused(&news);
     terminal::tell_waiting(&done.waiting);
     terminal::tell_aside(&done.aside);
     terminal::tell_restored(&done.restored);
+    told.clone_from(&paused);
     let quiet = done.sent.rows + done.received.rows == 0;
     if as_json {
         let conflicts = match watch.replica().open_conflicts() {
             Ok(conflicts) => conflicts,
             Err(e) => return failed(round, &e.into(), watch, as_json),
         };
-        let mut line = outcome(done, conflicts, watch.took());
+        let mut line = with_paused(outcome(done, conflicts, watch.took()), &paused);
         line["round"] = json!(round);
         terminal::print(&line.to_string())
     } else if quiet {

@@ -364,6 +364,12 @@ fn a_table_that_is_not_replicated_any_more_is_told() {
         assert!(said.contains("table note is not replicated any more: "), "{said}");
         assert!(said.contains("no such collation sequence: unicase"), "{said}");
     }
+    // A watch says it once, and to programs in each line.
+    let rounds =
+        synqlite(&["watch", &db, &lab.db("B"), "--every", "10ms", "--rounds", "3", "--json"]);
+    let told =
+        String::from_utf8_lossy(&rounds.stdout).matches("\"paused\":[{\"name\":\"note\"").count();
+    assert_eq!((told, stderr(&rounds).matches("not replicated any more").count()), (3, 1));
     let (json, said) = lab.json_and_stderr(&["clone", &db, &lab.db("C")]);
     assert_eq!(json["paused"][0]["name"], "note", "{json}");
     assert!(said.contains("clone again once that is undone"), "{said}");
