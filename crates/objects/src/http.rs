@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 use ureq::http::{self, HeaderValue, Response};
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, Proxy};
 
 /// A request is sent so many times at most.
 const ATTEMPTS: u32 = 6;
@@ -157,7 +157,7 @@ impl Client {
             // A certificate that is not trusted will not be the next time.
             ureq::Error::Io(ref io) if io.kind() == ErrorKind::InvalidData => self.lasting(&e),
             ureq::Error::Rustls(_) | ureq::Error::Tls(_) => self.lasting(&e),
-            e => RequestError::Passing(e.to_string(), None),
+            e => RequestError::Passing(format!("{e}{}", self.through()), None),
         }
     }
 
@@ -166,7 +166,17 @@ impl Client {
         if format!("{e:?}").contains("CaUsedAsEndEntity") {
             return Error::AuthorityAsServer { address: self.address() }.into();
         }
-        Error::Unreachable { address: self.address(), why: e.to_string() }.into()
+        Error::Unreachable { address: self.address(), why: format!("{e}{}", self.through()) }.into()
+    }
+
+    /// By which proxy requests go, for messages; empty if by none. The environment names it, where few look.
+    fn through(&self) -> String {
+        let uri = self.base.parse::<http::Uri>().ok();
+        let used = |proxy: &&Proxy| uri.is_none_or(|uri| !proxy.is_no_proxy(&uri));
+        match self.agent.config().proxy().filter(used) {
+            Some(proxy) => format!(", by way of the proxy at {}:{}", proxy.host(), proxy.port()),
+            None => String::new(),
+        }
     }
 
     /// What an answer means that is none.

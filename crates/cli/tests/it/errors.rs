@@ -2,8 +2,9 @@
 
 #[cfg(unix)]
 use crate::serve::Hub;
-use crate::support::{Lab, TODO, stderr, stdout, synqlite};
+use crate::support::{Lab, TODO, started, stderr, stdout, synqlite};
 use serde_json::Value;
+use std::process::Command;
 
 /// The document of a command that fails, and its status.
 fn failed(args: &[&str]) -> (i32, Value) {
@@ -126,4 +127,26 @@ fn a_clone_that_finds_no_room_names_the_file_that_was_asked_for() {
         assert!(told.contains(&lab.db("new")) && !told.contains(".tmp-"), "{told}");
         assert!(!lab.path("new.db").exists());
     }
+}
+
+/// The environment may send requests where nobody would look.
+#[test]
+fn a_proxy_that_is_away_is_named() {
+    let lab = Lab::with_a();
+    let ask = |without: &str| {
+        let sent = started(|| {
+            Command::new(env!("CARGO_BIN_EXE_synqlite"))
+                .args(["sync", &lab.db("A"), "http://hub.invalid/todo"])
+                .env("HTTP_PROXY", "http://name:secret@127.0.0.1:1")
+                .env("NO_PROXY", without)
+                .output()
+        });
+        assert_eq!(sent.status.code(), Some(4));
+        stderr(&sent)
+    };
+    let told = ask("");
+    assert!(told.contains(", by way of the proxy at 127.0.0.1:1. Check"), "{told}");
+    assert!(!told.contains("secret"), "{told}");
+    let told = ask("hub.invalid");
+    assert!(!told.contains("proxy"), "{told}");
 }
