@@ -129,6 +129,12 @@ pub fn owe(conn: &Connection, meta: &mut Meta, now_ms: i64, table: u32) -> Resul
     meta::set(conn, "owed", owed.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
+/// Takes note of all that is owed once more: this site has another id now, and nothing is known of what places have
+/// of that.
+pub fn owe_anew(conn: &Connection, meta: &mut Meta, now_ms: i64) -> Result<()> {
+    owed(conn)?.into_keys().try_for_each(|table| owe(conn, meta, now_ms, table))
+}
+
 /// By table, since which position and which clock of this site.
 fn owed(conn: &Connection) -> Result<BTreeMap<u32, (i64, Hlc)>> {
     let text: String = meta::get(conn, "owed")?.unwrap_or_default();

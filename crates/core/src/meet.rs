@@ -69,11 +69,7 @@ impl Replica {
 
     /// Goes on under a new site id.
     pub fn begin_anew(&mut self) -> Result<()> {
-        self.write(|work| {
-            // Catching up with the schema may have stamped something under the old one.
-            work.learner().seal()?;
-            work.learner().begin_anew()
-        })
+        self.write(|work| work.begin_anew())
     }
 
     /// Whether this file was restored or copied, and may hear of others who have folded what waited in it.

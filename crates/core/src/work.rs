@@ -152,6 +152,15 @@ impl<'a> Work<'a> {
         Ok(merged)
     }
 
+    /// Goes on under a new site id.
+    pub fn begin_anew(&mut self) -> Result<()> {
+        let mut learner = self.learner();
+        // Catching up with the schema may have stamped something under the old one.
+        learner.seal()?;
+        learner.begin_anew()?;
+        gaps::owe_anew(self.conn, &mut self.meta, self.now_ms)
+    }
+
     /// Takes note of pieces of the lines of sites ([`Learner::learn`]). Whether a line forks that was not
     /// known to. Its branches go by other ids then, and where clocks are the same, as those of two copies
     /// of one file may be, ids say which claim is the earlier: what that decided is decided again.
@@ -159,9 +168,13 @@ impl<'a> Work<'a> {
         &mut self,
         lines: impl IntoIterator<Item = (&'l SiteId, &'l Line)>,
     ) -> Result<bool> {
+        let site = self.meta.site;
         let mut learner = self.learner();
         let forked = learner.learn(lines)?;
         let counted = std::mem::take(&mut learner.counted);
+        if self.meta.site != site {
+            gaps::owe_anew(self.conn, &mut self.meta, self.now_ms)?;
+        }
         if forked {
             self.fold()?;
             let Self { conn, meta, catalog, policies, now_ms, .. } = self;

@@ -143,6 +143,32 @@ fn a_restored_site_finds_its_own_batches() {
     }
 }
 
+/// A restored site that has a table again, which it had left to itself, gives it to a place once.
+#[test]
+fn a_restored_site_tells_a_place_once_of_a_table_that_it_has_again() {
+    let lab = Lab::new();
+    lab.sql("A", "CREATE TABLE o(id INTEGER PRIMARY KEY, s); CREATE TABLE n(x)");
+    lab.json(&["init", &lab.db("A")]);
+    ["B", "C"].iter().for_each(|site| drop(lab.json(&["clone", &lab.db("A"), &lab.db(site)])));
+    lab.sql("A", "INSERT INTO o VALUES(1, 'one')");
+    lab.json(&["sync", &lab.db("A"), &lab.folder()]);
+    lab.json(&["policy", &lab.db("B"), "local_tables=o"]);
+    std::fs::copy(lab.db("B"), lab.path("backup")).unwrap();
+    lab.sql("B", "INSERT INTO n VALUES('lost')");
+    lab.json(&["sync", &lab.db("B"), &lab.folder()]);
+    lab.json(&["policy", &lab.db("C"), "local_tables="]);
+    std::fs::copy(lab.path("backup"), lab.db("B")).unwrap();
+    lab.json(&["pull", &lab.db("B"), &lab.db("C")]);
+    let sync = |site: &str| lab.json(&["sync", &lab.db(site), &lab.folder()]);
+    let (_, told) = lab.json_and_stderr(&["sync", &lab.db("B"), &lab.folder()]);
+    assert!(told.contains("was restored from an older copy"), "{told}");
+    let last = [sync("B"), sync("B")].map(|told| told["sent"]["rows"].clone());
+    assert_eq!(last[1], 0, "{last:?}");
+    ["A", "C", "B"].iter().for_each(|site| drop(sync(site)));
+    lab.assert_equal(&["A", "B"]);
+    assert_eq!(sync("B")["sent"]["rows"], 0);
+}
+
 /// Whichever of two files begins to synchronize: what waited in a restored one is there once (R-TWIN).
 #[test]
 fn what_waited_in_a_backup_is_there_once_whoever_begins() {
