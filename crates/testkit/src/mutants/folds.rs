@@ -212,4 +212,28 @@ pub const ALL: &[Mutant<'_>] = &[
         campaign: "wild --all policy,told",
         breaks: "R-TOLD: what a row held goes unsaid with the one that stood for it",
     },
+    Mutant {
+        name: "twin-replaced",
+        file: "core/src/twins/find.rs",
+        from: "if meant(&rid) && t.exists(conn, &loc)? {",
+        to: "if meant(&rid) {",
+        campaign: "wild --all restore,rebuild,replace,place",
+        breaks: "R-TWIN: a row that was replaced before it was folded is looked for, and synchronization fails",
+    },
+    Mutant {
+        name: "number-later",
+        file: "view/src/view/round.rs",
+        from: "new.sort_by_key(|&at| Reverse(turn(t, alias, &self.affected.list[at].stored)));",
+        to: "new.sort_by_key(|&at| turn(t, alias, &self.affected.list[at].stored));",
+        campaign: "wild --all numbers,policy",
+        breaks: "R-OWN: the row to which a user gave a hidden row's number gets another when both come back",
+    },
+    Mutant {
+        name: "owed-anew",
+        file: "core/src/gaps.rs",
+        from: "owed(conn)?.into_keys().try_for_each(|table| owe(conn, meta, now_ms, table))",
+        to: "let _ = (conn, meta, now_ms); Ok(())",
+        campaign: "wild --all local,restore,place",
+        breaks: "a restored site puts a table that it has again into a place at each synchronization",
+    },
 ];
