@@ -53,7 +53,7 @@ use rusqlite::Connection;
 use stamps::Stamps;
 use std::collections::BTreeMap;
 use synqlite_view::local_wins::Wrote;
-use synqlite_wire::{Rid, Stamp, Value};
+use synqlite_wire::{Hlc, Rid, Stamp, Value};
 use unified::Became;
 
 /// What a fold recorded.
@@ -133,7 +133,9 @@ fn run<'a>(
     let (given, stamps) = (Given::read(conn, catalog, policies, stale)?, Stamps::new(meta, ahead));
     let count = Count::new(env, Phase::Fold, None);
     let mut fold = Fold::new(conn, meta, catalog, (given, stamps, count));
-    if pins {
+    // Nobody may ever hear of what a site says that has nothing of its own to say, as it may only read: numbers would
+    // differ here for good.
+    if pins && (fold.meta.seen.get(fold.meta.site) > Hlc::ZERO || journal::any(conn)?) {
         catalog.tables.iter().try_for_each(|t| fold.pin(t))?;
     }
     let windows = read(&mut fold)?;

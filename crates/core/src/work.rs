@@ -16,7 +16,7 @@ use crate::settings;
 use crate::state::sums;
 use crate::{Result, track};
 use rusqlite::Connection;
-use synqlite_wire::{Hlc, Line, SiteId, VersionVector};
+use synqlite_wire::{Line, SiteId, VersionVector};
 
 /// Everything inside a write transaction.
 pub(crate) struct Work<'a> {
@@ -74,13 +74,11 @@ impl<'a> Work<'a> {
         self.learner().seal()
     }
 
-    /// The same before others' changes are merged. Who never told anything pins no number: nobody may ever hear
-    /// of it, and numbers would differ here for good (R-PIN). Nor does who goes on with `more`, unless a program saw
-    /// what was shown meanwhile, and wrote.
+    /// The same before others' changes are merged. Who goes on with `more` pins no number, unless a program saw what
+    /// was shown meanwhile, and wrote (R-PIN).
     pub fn fold_to_merge(&mut self, more: bool) -> Result<()> {
-        let (wrote, told) =
-            (journal::any(self.conn)?, self.meta.seen.get(self.meta.site) > Hlc::ZERO);
-        self.pins = wrote || told && !more;
+        let wrote = journal::any(self.conn)?;
+        self.pins = wrote || !more;
         match more && !wrote {
             true => Ok(()),
             false => self.fold(),

@@ -164,17 +164,17 @@ class Site:
     def pull(self, source):
         """R-FBM on both sides, R-JOIN."""
         source.settle()
-        # Who never told anything pins nothing: nobody may ever hear of it.
-        self.settle(pins=self.told)
+        self.settle()
         self.state = join(self.state, source.state)
         self.clock = max(self.clock, source.clock)
         self.show()
 
-    def settle(self, pins=True):
+    def settle(self):
         if self.open:
             self.fold()
             return
-        if pins:
+        # Who never told anything pins nothing: nobody may ever hear of it.
+        if self.told:
             self.pin()
         if self.pinned:
             self.begin()

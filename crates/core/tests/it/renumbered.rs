@@ -55,7 +55,7 @@ fn r_told_a_number_that_a_user_changed_is_no_renumbering() {
 }
 
 #[test]
-fn r_pin_who_only_pulls_shows_what_all_show() {
+fn r_pin_who_only_reads_shows_what_all_show() {
     let world = World::new();
     let mut a = world.init("a", SCHEMA);
     let [mut b, mut c, mut reader] =
@@ -65,6 +65,8 @@ fn r_pin_who_only_pulls_shows_what_all_show() {
     c.run("INSERT INTO customer VALUES(3, 'Cid')");
     reader.pull(&mut a);
     reader.pull(&mut b);
+    // As a synchronization does that means to send, and may not.
+    reader.replica.fold().unwrap();
     b.pull(&mut a);
     b.pull(&mut c);
     settle(&mut a, &mut b);
