@@ -41,7 +41,8 @@ pub struct Stale {
     pub again: BTreeMap<u32, Hlc>,
     /// Numbers of columns that may have been dropped and added again since.
     pub anew: BTreeSet<u32>,
-    /// Whether what was written since may not have been noted: the table was made anew, or has no triggers.
+    /// Whether what was written since may not have been noted: the table was made anew, has no triggers, or one that
+    /// kept ours from firing.
     pub gap: bool,
     /// Whether the table was made anew, so that its rows may be elsewhere.
     pub rebuilt: bool,
@@ -85,6 +86,7 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let selection = Selection { only, ..Selection::default() };
     let schema = schema::read(conn, policies, &selection)?;
     let (anew, before_ours) = (later_than_journal(conn)?, triggers_before_ours(conn)?);
+    let hushing = schema::hushing(conn, &before_ours)?;
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
     let (missed, elsewhere) = (missed(conn)?, elsewhere(conn)?);
     let now = meta::get(conn, "position")?.unwrap_or(0);
@@ -102,8 +104,9 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         let moved = elsewhere.contains(no);
         let noted = !moved && is_noted(&present, *no);
         let rebuilt = moved || anew.contains(&tracked.table.name.to_ascii_lowercase());
-        let gap = !noted || rebuilt;
-        let mut fit = !before_ours.contains(&tracked.table.name.to_ascii_lowercase());
+        let lower = tracked.table.name.to_ascii_lowercase();
+        let gap = !noted || rebuilt || hushing.contains(&lower);
+        let mut fit = !before_ours.contains(&lower);
         for (name, sql) in capture::objects(&tracked) {
             fit &= match present.get(&name) {
                 Some((_, is)) => *is == sql,

@@ -540,6 +540,18 @@ impl Verify<'_> {
             };
             self.found.row(t, || Ok(loc_name(t, Some(&row), &loc)), what)?;
         }
+        // Of rows with entries or keys of their own it is looked for elsewhere.
+        for loc in sums.locs() {
+            let noted = window.changed.contains_key(&loc) || window.gone.contains_key(&loc);
+            if noted || t.exists(self.conn, &loc)? {
+                continue;
+            }
+            let stored = state::at(self.conn, self.meta, t, &loc)?;
+            let born = |s: &Stored| s.entry.is_none() && matches!(s.rid, Rid::Birth { .. });
+            if stored.as_ref().is_some_and(born) {
+                self.found.row(t, || Ok(loc_name(t, None, &loc)), DISAPPEARED)?;
+            }
+        }
         Ok(())
     }
 

@@ -26,7 +26,7 @@ pub use describe::{
     converted_old, had_own_numbers, had_rowid_alias, has_key_of, has_references_of, has_uniques_of,
     shape,
 };
-pub use feeds::{Feed, barred, feeds, notes as feed_notes};
+pub use feeds::{Feed, barred, feeds, hushing, notes as feed_notes};
 pub use names::{term_name, unique_name};
 pub use read::read;
 pub use select::near;

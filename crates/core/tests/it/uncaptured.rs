@@ -157,3 +157,46 @@ fn no_update_is_advised_where_it_would_tell_nobody() {
     a.run("UPDATE t SET u = 2");
     assert_eq!(problems(&a), ["table t, row 1: it was changed without being captured"]);
 }
+
+/// A trigger that was made since the last command runs before ours, and may keep them from firing: RAISE(IGNORE) passes
+/// over the rest, and a statement that fails keeps what it has done.
+#[test]
+fn what_a_later_trigger_kept_from_being_captured_is_found() {
+    let world = World::new();
+    let mut a = world.init("a", SCHEMA);
+    let mut b = world.clone_site(&mut a, "b");
+    for (event, row) in [("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")] {
+        let made = format!(
+            "CREATE TRIGGER early_{event} AFTER {event} ON doc WHEN {row}.title LIKE '%!' \
+             BEGIN SELECT RAISE(IGNORE); END"
+        );
+        a.run(&made);
+    }
+    b.run("UPDATE doc SET n = 7 WHERE id = 1");
+    a.run("INSERT INTO doc(title, n) VALUES('four!', 4)");
+    a.run(
+        "UPDATE doc SET title = 'one!' WHERE id = 1; UPDATE doc SET title = 'three!' WHERE id = 3",
+    );
+    a.run("DELETE FROM doc WHERE id = 3; DELETE FROM doc WHERE id = 2");
+    let rows = met(&mut a, &mut b);
+    assert_eq!(rows, ["1|one!|7|[00, 00, 00, 00]", "4|four!|4|NULL"]);
+    // From now on ours come first.
+    a.run("UPDATE doc SET n = 8 WHERE id = 1; DELETE FROM doc WHERE id = 4");
+    assert_eq!(met(&mut a, &mut b), ["1|one!|8|[00, 00, 00, 00]"]);
+    a.run("CREATE TRIGGER failing AFTER UPDATE ON doc BEGIN SELECT RAISE(FAIL, 'no') WHERE new.n = 9; END");
+    assert!(a.app.execute("UPDATE doc SET n = 9", []).is_err());
+    assert_eq!(met(&mut a, &mut b), ["1|one!|9|[00, 00, 00, 00]"]);
+}
+
+/// Of a trigger for one connection alone nothing is left to be found by.
+#[test]
+fn what_a_trigger_of_a_connection_kept_from_being_captured_is_named() {
+    let world = World::new();
+    let a = world.init("a", SCHEMA);
+    a.run("CREATE TEMP TRIGGER mine AFTER DELETE ON doc BEGIN SELECT RAISE(IGNORE); END");
+    a.run("DELETE FROM doc WHERE id = 2");
+    assert_eq!(
+        problems(&a),
+        ["table doc, row 2: it disappeared from the table without being captured"]
+    );
+}
