@@ -107,6 +107,22 @@ impl Replica {
     }
 }
 
+/// A number means a row of one site there (R-OWN), and which of theirs it is here nobody knows any more.
+fn refuse_own_numbers(conn: &Connection, tables: &[Table]) -> Result<()> {
+    for table in tables.iter().filter(|table| table.own_number().is_some()) {
+        let any = format!("SELECT 1 FROM main.{} LIMIT 1", quote(&table.name));
+        if conn.prepare(&any)?.exists([])? {
+            return Err(Error::Refused(format!(
+                "each site numbers the rows of {name} for itself ({name}.ids=local), and which row of the others has \
+                 which number here is lost. Clone the database under another name, and write there what only this \
+                 file has",
+                name = table.name
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn rejoin(
     conn: &Connection,
     path: &Path,
@@ -128,6 +144,7 @@ fn rejoin(
     let theirs = source.table_names()?;
     let shared = schema.tables.iter().filter(|t| theirs.contains(&t.name.to_ascii_lowercase()));
     let shared: Vec<Table> = shared.cloned().collect();
+    refuse_own_numbers(conn, &shared)?;
     merge::with_indexes(conn, &work.policies, || {
         shared.iter().enumerate().try_for_each(|(i, table)| set_aside(conn, table, i))
     })?;

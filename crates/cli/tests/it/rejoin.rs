@@ -196,3 +196,22 @@ fn rows_whose_keys_compare_otherwise_than_they_are_spelled_are_written() {
         }
     }
 }
+
+/// A number of one site alone says nothing of another's rows.
+#[test]
+fn a_table_whose_rows_each_site_numbers_is_not_compared() {
+    let lab = Lab::new();
+    lab.sql("A", "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, v)");
+    lab.json(&["init", &lab.db("A"), "--policy", "t.ids=local"]);
+    lab.json(&["clone", &lab.db("A"), &lab.db("B")]);
+    lab.sql("A", "INSERT INTO t(v) VALUES('Bob')");
+    lab.sql("B", "INSERT INTO t(v) VALUES('Ann')");
+    lab.json(&["sync", &lab.db("A"), &lab.db("B")]);
+    lose(&lab, "A", true);
+    let said = lab.refused(&["init", &lab.db("A"), "--repair", &lab.db("B")]);
+    assert!(said.contains("t.ids=local") && said.contains("under another name"), "{said}");
+    assert_eq!(lab.rows("A", "SELECT v FROM t ORDER BY id"), ["Bob", "Ann"]);
+    lab.sql("A", "DELETE FROM t");
+    lab.json(&["init", &lab.db("A"), "--repair", &lab.db("B")]);
+    assert_eq!(lab.rows("A", "SELECT v FROM t ORDER BY v"), ["Ann", "Bob"]);
+}

@@ -23,9 +23,9 @@ pub(crate) use older::{is_older, upgrade};
 pub use overlay::{join_base, overlay, under_keys};
 pub use segment::{COLUMNS as SEGMENT_COLUMNS, Inserted, Name, Names, Runs, Segment, names_itself};
 pub use waits::{
-    any_conflict, any_pending, any_revived, anyone_waits, awaited, conflict, derived, is_recorded,
-    record_conflict, record_first_waits, record_waits, revived, table_of_entry, tables_since,
-    unified, unique_winner, waiting_for_row,
+    any_conflict, any_pending, any_refused, any_revived, anyone_waits, awaited, conflict, derived,
+    is_recorded, record_conflict, record_first_waits, record_waits, revived, table_of_entry,
+    tables_since, unified, unique_winner, waiting_for_row,
 };
 
 pub use synqlite_view::state::*;

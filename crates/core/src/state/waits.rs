@@ -31,6 +31,11 @@ pub fn any_conflict(conn: &Connection) -> Result<bool> {
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
+/// Whether SQLite refused any row.
+pub fn any_refused(conn: &Connection) -> Result<bool> {
+    Ok(conn.prepare_cached("SELECT 1 FROM synqlite_row WHERE kind = 'refused'")?.exists([])?)
+}
+
 /// Whether some row refers to this one without showing it.
 pub fn awaited(conn: &Connection, meta: &Meta, t: &Tracked, rid: &Rid) -> Result<bool> {
     let Some(bytes) = known_bytes(meta, rid)? else { return Ok(false) };

@@ -278,3 +278,23 @@ fn a_row_without_a_key_where_no_number_is_left() {
     assert_eq!(open.iter().map(|c| c.kind.as_str()).collect::<Vec<_>>(), ["row_constraint"]);
     assert_eq!(a.replica.verify_full().unwrap(), [""; 0]);
 }
+
+/// A trigger refused a row of others, and is dropped.
+#[test]
+fn what_a_trigger_refused_is_shown_once_the_trigger_is_gone() {
+    let world = World::new();
+    let refuses = "CREATE TRIGGER big BEFORE INSERT ON t WHEN new.n > 100 BEGIN SELECT raise(ABORT, 'too big'); END";
+    let sql = format!("CREATE TABLE t(id INTEGER PRIMARY KEY, n); {refuses}");
+    let mut a = world.init_with("a", &sql, &[("fire_on_merge", "big")]);
+    let mut b = world.clone_site(&mut a, "b");
+    a.run("DROP TRIGGER big; INSERT INTO t VALUES(1, 500)");
+    b.pull(&mut a);
+    assert_eq!(b.replica.conflicts().unwrap().len(), 1);
+    b.run("CREATE TABLE other(x)");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT n FROM t"), [""; 0]);
+    b.run("DROP TRIGGER big");
+    b.replica.fold().unwrap();
+    assert_eq!(b.rows("SELECT n FROM t"), ["500"]);
+    assert_eq!(b.replica.conflicts().unwrap().len(), 0);
+}
