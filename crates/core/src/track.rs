@@ -42,7 +42,7 @@ pub struct Stale {
     /// Numbers of columns that may have been dropped and added again since.
     pub anew: BTreeSet<u32>,
     /// Whether what was written since may not have been noted: the table was made anew, has no triggers, or one that
-    /// kept ours from firing.
+    /// misled ours.
     pub gap: bool,
     /// Whether the table was made anew, so that its rows may be elsewhere.
     pub rebuilt: bool,
@@ -86,7 +86,10 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let selection = Selection { only, ..Selection::default() };
     let schema = schema::read(conn, policies, &selection)?;
     let (anew, before_ours) = (later_than_journal(conn)?, triggers_before_ours(conn)?);
-    let hushing = schema::hushing(conn, &before_ours)?;
+    let early = match before_ours.is_empty() {
+        true => vec![],
+        false => schema::application_triggers(conn)?,
+    };
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
     let (missed, elsewhere) = (missed(conn)?, elsewhere(conn)?);
     let now = meta::get(conn, "position")?.unwrap_or(0);
@@ -105,8 +108,10 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         let noted = !moved && is_noted(&present, *no);
         let rebuilt = moved || anew.contains(&tracked.table.name.to_ascii_lowercase());
         let lower = tracked.table.name.to_ascii_lowercase();
-        let gap = !noted || rebuilt || hushing.contains(&lower);
         let mut fit = !before_ours.contains(&lower);
+        let on_it = early.iter().filter(|(_, of, _)| !fit && of.eq_ignore_ascii_case(&lower));
+        let misled = on_it.into_iter().any(|(.., sql)| schema::misleads(sql, &tracked.table));
+        let gap = !noted || rebuilt || misled;
         for (name, sql) in capture::objects(&tracked) {
             fit &= match present.get(&name) {
                 Some((_, is)) => *is == sql,

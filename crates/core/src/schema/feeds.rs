@@ -130,27 +130,6 @@ fn ends(trigger: &[Token<'_>]) -> Option<&'static str> {
     said.find_map(|two| ["ROLLBACK", "FAIL"].into_iter().find(|how| two[1].is(how)))
 }
 
-/// Those of these tables, by their names in lower case, that have a trigger which may keep others from firing for what
-/// was written: SQLite passes over the rest of them after RAISE(IGNORE), and keeps the row when a statement fails.
-pub fn hushing(conn: &Connection, tables: &BTreeSet<String>) -> Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
-    if tables.is_empty() {
-        return Ok(found);
-    }
-    for (_, table, sql) in application_triggers(conn)? {
-        let (lower, tokens) = (table.to_ascii_lowercase(), tokens(&sql));
-        let hushes = |two: &[Token<'_>]| {
-            let raised =
-                two[0].kind == Kind::Mark(b'(') && (two[1].is("IGNORE") || two[1].is("FAIL"));
-            raised || two[0].is("OR") && two[1].is("FAIL")
-        };
-        if tables.contains(&lower) && tokens.windows(2).any(hushes) {
-            found.insert(lower);
-        }
-    }
-    Ok(found)
-}
-
 /// How a trigger ends the transaction in which it fires, or passes a row over without an error.
 fn raises(trigger: &[Token<'_>]) -> Option<&'static str> {
     let raised = trigger
@@ -162,7 +141,7 @@ fn raises(trigger: &[Token<'_>]) -> Option<&'static str> {
 }
 
 /// The application's triggers: name, table and text of each, by name.
-pub(super) fn application_triggers(conn: &Connection) -> Result<Vec<(String, String, String)>> {
+pub fn application_triggers(conn: &Connection) -> Result<Vec<(String, String, String)>> {
     let sql = "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type = 'trigger' \
                AND name NOT LIKE 'synqlite\\_%' ESCAPE '\\' AND sql IS NOT NULL ORDER BY name";
     let mut statement = conn.prepare_cached(sql)?;
@@ -252,7 +231,8 @@ fn written(trigger: &[Token<'_>]) -> Vec<Option<String>> {
     written
 }
 
-fn target(statement: &[Token<'_>]) -> Option<Option<String>> {
+/// The table that a statement writes, as far as it is understood; none that a SELECT does.
+pub(super) fn target(statement: &[Token<'_>]) -> Option<Option<String>> {
     let first = statement.first()?;
     let after = |word: &str| {
         let at = statement.iter().position(|t| t.is(word))?;

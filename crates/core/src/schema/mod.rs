@@ -10,6 +10,7 @@ mod describe;
 mod feeds;
 mod floats;
 mod foreign;
+mod misleading;
 mod names;
 mod numbers;
 mod pragmas;
@@ -26,7 +27,8 @@ pub use describe::{
     converted_old, had_own_numbers, had_rowid_alias, has_key_of, has_references_of, has_uniques_of,
     shape,
 };
-pub use feeds::{Feed, barred, feeds, hushing, notes as feed_notes};
+pub use feeds::{Feed, application_triggers, barred, feeds, notes as feed_notes};
+pub use misleading::misleads;
 pub use names::{term_name, unique_name};
 pub use read::read;
 pub use select::near;

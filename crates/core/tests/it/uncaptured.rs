@@ -200,3 +200,30 @@ fn what_a_trigger_of_a_connection_kept_from_being_captured_is_named() {
         ["table doc, row 2: it disappeared from the table without being captured"]
     );
 }
+
+/// A trigger that was made since the last command has its own row come and go, or gives it another key, before ours have
+/// noted what REPLACE did to that.
+#[test]
+fn what_a_later_trigger_did_to_its_own_row_goes_with_what_was_done_before() {
+    let another = "UPDATE t SET id = new.id + 100 WHERE id = new.id";
+    let again = "DELETE FROM t WHERE id = new.id; INSERT INTO t VALUES(new.id, new.u, 'again')";
+    let replaced = "REPLACE INTO t VALUES(new.id, new.u, 'rep')";
+    let schemas =
+        ["id INTEGER PRIMARY KEY, u INTEGER UNIQUE, v", "id INT PRIMARY KEY, u INTEGER UNIQUE, v"];
+    let rows = "INSERT INTO t VALUES(1, 10, 'a'), (2, 20, 'b'), (3, 30, 'c')";
+    for (schema, end) in [(schemas[0], ""), (schemas[1], ""), (schemas[1], "WITHOUT ROWID")] {
+        for body in [another, again, replaced] {
+            let world = World::new();
+            let mut a = world.init("a", &format!("CREATE TABLE t({schema}) {end}; {rows}"));
+            let mut b = world.clone_site(&mut a, "b");
+            a.run(&format!(
+                "CREATE TRIGGER g AFTER INSERT ON t WHEN new.id < 100 BEGIN {body}; END"
+            ));
+            a.run("REPLACE INTO t VALUES(2, 61, 'new'); REPLACE INTO t VALUES(9, 30, 'moved')");
+            a.run("INSERT INTO t VALUES(3, 65, 'later')");
+            settle(&mut a, &mut b);
+            assert_eq!(dump(&a.app, &["t"]), dump(&b.app, &["t"]), "{schema} {end} {body}");
+            assert_eq!(problems(&a), [""; 0], "{schema} {end} {body}");
+        }
+    }
+}
