@@ -5,12 +5,21 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::time::Duration;
 pub use synqlite_core::units::{bytes, count, grouped};
-use synqlite_core::{Decision, called, line};
+use synqlite_core::{Decision, Kept, called, line};
 pub use synqlite_front::answer::{outcome, seconds, time, with_paused};
 use synqlite_remote::{Outcome, Traffic};
 
 /// So many decisions of a merge are told to people.
 const DECISIONS: usize = 20;
+
+/// What is kept for a table or column that is not here.
+pub fn not_here(kept: &Kept) -> String {
+    let what = match &kept.column {
+        Some(column) => format!("column {column} of {}", kept.table),
+        None => format!("table {}", kept.table),
+    };
+    format!("not here: {what}, kept for {}; shown once it is made", rows(kept.rows))
+}
 
 /// The result of a command, in both forms.
 pub struct Report {

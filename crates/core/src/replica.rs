@@ -68,6 +68,11 @@ impl Replica {
         Ok(())
     }
 
+    /// Whether the file is a replica still, as far as it can be read: `deinit` makes it an ordinary database.
+    pub fn is_one(&self) -> bool {
+        meta::is_replica(&self.conn).unwrap_or(true)
+    }
+
     /// This replica's site id.
     pub fn site(&self) -> SiteId {
         self.site

@@ -4,7 +4,7 @@ pub use crate::moment::time;
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use synqlite_core::{
-    Advice, Aside, ChangedRow, Changes, Closed, Conflict, Decision, Digest, Error, Folded,
+    Advice, Aside, ChangedRow, Changes, Closed, Conflict, Decision, Digest, Error, Folded, Kept,
     LogEntry, NamedRemote, Policies, Replica, SiteId, SiteNames, Skipped, Status, TableReport,
     Undone, Value, Writer,
 };
@@ -65,8 +65,6 @@ impl State {
                 "hint": a.hint,
             })
         });
-        let kept = status.kept.iter();
-        let kept = kept.map(|k| json!({"table": k.table, "column": k.column, "rows": k.rows}));
         json!({
             "site": replica.site().to_string(),
             "site_name": sites.name(replica.site()),
@@ -76,7 +74,7 @@ impl State {
             "arriving": status.arriving,
             "skipped": skipped(&status.skipped),
             "paused": skipped(&status.paused),
-            "kept": kept.collect::<Vec<_>>(),
+            "kept": kept(&status.kept),
             "remotes": remotes.collect::<Vec<_>>(),
             "set_aside": aside.collect::<Vec<_>>(),
             "conflicts": conflicts,
@@ -147,7 +145,13 @@ pub fn cloned(cloned: &Cloned, origin: &str, time: Duration) -> Json {
         "site": cloned.site.to_string(), "rows": cloned.rows, "seconds": seconds(time),
         "bytes": cloned.bytes, "origin": origin,
         "waiting": waiting(&cloned.waiting), "set_aside": set_aside(&cloned.aside),
+        "kept": kept(&cloned.kept),
     })
+}
+
+/// What is kept for tables and columns that are not here.
+fn kept(kept: &[Kept]) -> Json {
+    kept.iter().map(|k| json!({"table": k.table, "column": k.column, "rows": k.rows})).collect()
 }
 
 /// Tables that are replicated.

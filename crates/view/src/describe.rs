@@ -35,6 +35,7 @@ pub fn key_text(value: &Value) -> String {
     match value {
         Value::Blob(b) if b.len() <= LONGEST => format!("x'{}'", hex(b)),
         Value::Text(t) if !fits_a_line(t) => format!("CAST(x'{}' AS TEXT)", hex(t)),
+        Value::Text(t) => format!("'{}'", String::from_utf8_lossy(t).replace('\'', "''")),
         _ => text(value),
     }
 }

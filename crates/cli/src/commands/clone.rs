@@ -1,7 +1,7 @@
 use super::exchange::remove_own_when_ended;
 use super::{Keep, call, credentials, env, open};
 use crate::error::Result;
-use crate::report::{Report, bytes, rows, with_paused};
+use crate::report::{Report, bytes, not_here, rows, with_paused};
 use crate::terminal::{tell_aside, tell_paused_at_origin, tell_waiting};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let paused = open(&args.db)?.paused()?;
     tell_paused_at_origin(&paused);
     let time = since.elapsed();
-    let text = format!(
+    let mut text = format!(
         "{} is a replica with {} ({}), site {}, in {:.3} s",
         args.db.display(),
         rows(cloned.rows.unsigned_abs()),
@@ -50,6 +50,9 @@ pub fn run(args: &Args) -> Result<Report> {
         cloned.site,
         time.as_secs_f64()
     );
+    for kept in &cloned.kept {
+        text = text + "\n  " + &not_here(kept);
+    }
     let answer = answer::cloned(&cloned, &remote.url(), time);
     Ok(Report::new(with_paused(answer, &paused), text))
 }

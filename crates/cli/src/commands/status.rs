@@ -1,6 +1,6 @@
 use super::open;
 use crate::error::Result;
-use crate::report::{Report, lines, rows, time};
+use crate::report::{Report, lines, not_here, rows, time};
 use std::path::PathBuf;
 use synqlite_front::answer::State;
 
@@ -33,13 +33,7 @@ pub fn run(args: &Args) -> Result<Report> {
     if !names.is_empty() {
         told.push(format!("not replicated: {}; synqlite init says why", names.join(", ")));
     }
-    for k in &status.kept {
-        let what = match &k.column {
-            Some(column) => format!("column {column} of {}", k.table),
-            None => format!("table {}", k.table),
-        };
-        told.push(format!("not here: {what}, kept for {}; shown once it is made", rows(k.rows)));
-    }
+    told.extend(status.kept.iter().map(not_here));
     for (r, unpushed) in remotes {
         let when = |ms: Option<i64>| ms.map_or("never".to_owned(), time);
         told.push(format!(

@@ -399,6 +399,21 @@ fn a_snapshot_tells_nobody_the_remotes_of_its_site() {
     assert!(!bytes.windows(6).any(|w| w == b"nobody"), "not even in a free page");
 }
 
+/// A clone has the schema of the snapshot that it is made of, and says what has come for a later one.
+#[test]
+fn a_clone_says_what_its_schema_lacks() {
+    let lab = Lab::with_a();
+    lab.json(&["push", &lab.db("A"), &lab.folder()]);
+    lab.sql("A", "CREATE TABLE later(k TEXT PRIMARY KEY); INSERT INTO later VALUES('x'), ('y')");
+    lab.json(&["push", &lab.db("A"), &lab.folder()]);
+    let told = lab.json(&["clone", &lab.folder(), &lab.db("B")]);
+    assert_eq!(told["kept"][0]["table"], "later", "{told}");
+    assert_eq!(told["kept"][0]["rows"], 2, "{told}");
+    let told = lab.text(&["clone", &lab.folder(), &lab.db("C")]);
+    assert!(told.contains("not here: table later, kept for 2 rows"), "{told}");
+    assert_eq!(lab.json(&["clone", &lab.db("A"), &lab.db("D")])["kept"], serde_json::json!([]));
+}
+
 #[test]
 fn policies_travel_through_a_folder() {
     let lab = three();

@@ -183,6 +183,18 @@ fn it_ends_when_another_database_takes_its_place() {
     assert!(told.contains("are not clones of one another"), "{told}");
 }
 
+#[test]
+fn it_ends_when_its_file_is_a_replica_no_more() {
+    let lab = Lab::with_a_and_b();
+    let child = watch(&[&lab.db("B"), "--every", "100ms"]);
+    std::thread::sleep(Duration::from_secs(1));
+    lab.json(&["deinit", &lab.db("B")]);
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("B.db is not a replica") && !told.contains("no such table"), "{told}");
+}
+
 /// What is there and no replica is not going to be one.
 #[test]
 fn it_refuses_what_is_no_replica() {

@@ -63,8 +63,13 @@ pub(super) fn failed(work: &Work<'_>, plan: &Plan, before: &BTreeSet<i64>) -> Re
             let kept = number.filter(|c| !given(c)).zip(step.stored.state.kept_id(t));
             let renumbered = kept.is_some_and(|(c, id)| row[c] != Value::Integer(id));
             if !others.is_empty() || renumbered {
+                let own = t.table.own_number().map(|c| t.table.columns[c].group);
+                let why = match own.is_some_and(|g| others.contains(&g)) {
+                    true => "with ids=local only an UPDATE gives a row another number",
+                    false => "another row has its number",
+                };
                 let groups = (!renumbered).then_some(others);
-                failed.push((at, groups, "another row has its number".to_owned()));
+                failed.push((at, groups, why.to_owned()));
             }
         }
     }

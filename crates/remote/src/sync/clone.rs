@@ -7,7 +7,7 @@ use super::fetch::{Fetched, fetch, open_snapshot};
 use super::{Outcome, Remote, Result, Session, SyncError, Waiting};
 use crate::Access;
 use std::path::{Path, PathBuf};
-use synqlite_core::{Aside, Phase, Replica, Synced};
+use synqlite_core::{Aside, Kept, Phase, Replica, Synced};
 use synqlite_objects::files::{Temp, folder_of, remove_leftovers, sync_dir};
 use synqlite_objects::peek_snapshot;
 use synqlite_objects::{Ask, Kind, Put, Store, only_database};
@@ -31,6 +31,8 @@ pub struct Cloned {
     pub waiting: Vec<Waiting>,
     /// What the new replica lacks since it cannot be merged: damaged, forged, or of a time that has not come.
     pub aside: Vec<Aside>,
+    /// What came for tables and columns that the new replica has not: its schema is as old as what it was made of.
+    pub kept: Vec<Kept>,
 }
 
 impl Remote {
@@ -67,7 +69,7 @@ impl Remote {
             Remote::Store { .. } => self.pull(&mut copy, session)?,
             Remote::Replica(_) => Outcome::default(),
         };
-        let (site, rows) = (copy.site(), copy.count_rows()?);
+        let (site, rows, kept) = (copy.site(), copy.count_rows()?, copy.status()?.kept);
         // SQLite writes what it kept beside the file into it, and the file is whole.
         drop(copy);
         let bytes = std::fs::metadata(temp.path()).map_or(0, |file| file.len());
@@ -79,7 +81,7 @@ impl Remote {
             Put::Created => sync_dir(folder_of(target))?,
             Put::AlreadyThere => return Err(SyncError::Exists(target.to_owned())),
         }
-        Ok(Cloned { site, rows, bytes, waiting, aside })
+        Ok(Cloned { site, rows, bytes, waiting, aside, kept })
     }
 
     /// A new site in the file `to`: a copy of the other replica, or the newest snapshot of a store.

@@ -193,8 +193,8 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
         Watch { replica, reach, session, pace, waiter, began, took, state, without, restored }
     }
 
-    /// Whether another file has taken the place of the replica's, or none is there, and for some seconds that has
-    /// been no replica of its database. No round will succeed, then: the state says why.
+    /// Whether another file has taken the place of the replica's, or none is there, or it is a replica no more, and for
+    /// some seconds there has been no replica of its database. No round will succeed, then: the state says why.
     pub fn is_over(&self) -> bool {
         self.without.is_some_and(|since| since.elapsed() > replaced::PATIENCE)
     }
@@ -226,7 +226,8 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
             return None;
         }
         self.began = Some(Instant::now());
-        if self.without.is_some() || self.waiter.notice.moved(self.replica) {
+        let replaced = || self.waiter.notice.moved(self.replica) || !self.replica.is_one();
+        if self.without.is_some() || replaced() {
             match replaced::take(self.replica, &self.session) {
                 Ok(restored) => self.restored = restored.or(self.restored.take()),
                 Err(e) => {
