@@ -59,6 +59,19 @@ pub struct Stale {
     pub was_rowid: Option<usize>,
 }
 
+impl Stale {
+    /// How a table differs from its shape, as that was noted.
+    fn by_shape(table: &Table, shape: &str) -> Stale {
+        Stale {
+            rekeyed: !schema::has_key_of(table, shape),
+            referring_anew: !schema::has_references_of(table, shape),
+            unique_anew: !schema::has_uniques_of(table, shape),
+            was_rowid: schema::had_rowid_alias(table, shape),
+            ..Stale::default()
+        }
+    }
+}
+
 /// Triggers and other objects of ours: the table they are on, and their SQL, by name.
 type Objects = BTreeMap<String, (String, String)>;
 
@@ -86,10 +99,6 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
     let selection = Selection { only, ..Selection::default() };
     let schema = schema::read(conn, policies, &selection)?;
     let (anew, before_ours) = (later_than_journal(conn)?, triggers_before_ours(conn)?);
-    let early = match before_ours.is_empty() {
-        true => vec![],
-        false => schema::application_triggers(conn)?,
-    };
     let (mut tables, mut stale) = (Vec::new(), BTreeMap::new());
     let (missed, elsewhere) = (missed(conn)?, elsewhere(conn)?);
     let now = meta::get(conn, "position")?.unwrap_or(0);
@@ -108,9 +117,10 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
         let noted = !moved && is_noted(&present, *no);
         let rebuilt = moved || anew.contains(&tracked.table.name.to_ascii_lowercase());
         let lower = tracked.table.name.to_ascii_lowercase();
-        let mut fit = !before_ours.contains(&lower);
-        let on_it = early.iter().filter(|(_, of, _)| !fit && of.eq_ignore_ascii_case(&lower));
-        let misled = on_it.into_iter().any(|(.., sql)| schema::misleads(sql, &tracked.table));
+        let before = before_ours.get(&lower);
+        let misleads = |sql: &String| schema::misleads(sql, &tracked.table);
+        let misled = before.is_some_and(|triggers| triggers.iter().any(misleads));
+        let mut fit = before.is_none();
         let gap = !noted || rebuilt || misled;
         for (name, sql) in capture::objects(&tracked) {
             fit &= match present.get(&name) {
@@ -119,25 +129,8 @@ pub fn load(conn: &Connection, policies: &Policies) -> Result<Loaded> {
             };
         }
         if *shape != schema::shape(&tracked.table) || !fit || gap {
-            let rekeyed = !schema::has_key_of(&tracked.table, shape);
-            let referring_anew = !schema::has_references_of(&tracked.table, shape);
-            let unique_anew = !schema::has_uniques_of(&tracked.table, shape);
-            let was_rowid = schema::had_rowid_alias(&tracked.table, shape);
-            stale.insert(
-                *no,
-                Stale {
-                    fresh,
-                    again,
-                    anew: BTreeSet::new(),
-                    gap,
-                    rebuilt,
-                    noted,
-                    rekeyed,
-                    referring_anew,
-                    unique_anew,
-                    was_rowid,
-                },
-            );
+            let differs = Stale::by_shape(&tracked.table, shape);
+            stale.insert(*no, Stale { fresh, again, gap, rebuilt, noted, ..differs });
         }
         tables.push(tracked);
     }
@@ -325,14 +318,21 @@ fn later_than_journal(conn: &Connection) -> Result<BTreeSet<String>> {
     Ok(names.map(|name| Ok(name?.to_ascii_lowercase())).collect::<rusqlite::Result<_>>()?)
 }
 
-/// Tables, in lower case, that have a trigger of the application which was made after one of ours. SQLite runs the
+/// The application's triggers on tables, in lower case, that have one which was made after one of ours. SQLite runs the
 /// latest first; what such a one writes would be noted before what fired it.
-fn triggers_before_ours(conn: &Connection) -> Result<BTreeSet<String>> {
+fn triggers_before_ours(conn: &Connection) -> Result<BTreeMap<String, Vec<String>>> {
     let sql = "SELECT lower(tbl_name) FROM main.sqlite_master WHERE type = 'trigger' GROUP BY 1 \
                HAVING max(rowid) FILTER (WHERE substr(name, 1, 9) <> 'synqlite_') > \
                       min(rowid) FILTER (WHERE substr(name, 1, 9) = 'synqlite_')";
     let mut statement = conn.prepare_cached(sql)?;
-    Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+    let tables = statement.query_map([], |row| Ok((row.get(0)?, vec![])))?;
+    let mut found: BTreeMap<String, Vec<String>> = tables.collect::<rusqlite::Result<_>>()?;
+    if !found.is_empty() {
+        for (_, table, sql) in schema::application_triggers(conn)? {
+            found.entry(table.to_ascii_lowercase()).and_modify(|triggers| triggers.push(sql));
+        }
+    }
+    Ok(found)
 }
 
 /// Puts the journal, which must be empty, behind all tables in SQLite's schema.
