@@ -67,6 +67,8 @@ export interface Cloned {
   bytes: number;
   seconds: number;
   origin: string;
+  /** What came for columns, or where none is named for tables, that the clone has not: its schema is older. */
+  kept: { table: string; column: string | null; rows: number }[];
 }
 
 export interface Traffic {
@@ -126,6 +128,8 @@ export interface Status {
   /** Changes that are not folded yet, by table. */
   pending: Record<string, { inserted: number; updated: number; deleted: number }>;
   unfolded: number;
+  /** Tables that may have been written unnoticed: the next sync compares all of their rows. */
+  uncaptured: string[];
   arriving: number;
   skipped: Skipped[];
   /** Those of them that were replicated until they were altered. */

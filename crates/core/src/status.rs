@@ -1,6 +1,7 @@
 //! What the application did since the last fold, and the triggers that saw it. Read only.
 
 use crate::Result;
+use crate::catalog::Tracked;
 use crate::inbox;
 use crate::journal::{self, Window};
 use crate::replica::Replica;
@@ -24,6 +25,8 @@ pub struct Status {
     pub paused: Vec<Skipped>,
     /// What others wrote for tables and columns that this database never had.
     pub kept: Vec<Kept>,
+    /// Tables that were written while our triggers were gone, or misled: the next fold compares all of their rows.
+    pub uncaptured: Vec<String>,
 }
 
 /// Rows of which something is kept that they show once the schema has it (R-MIG-STASH).
@@ -80,6 +83,9 @@ impl Replica {
             status.skipped = track::skipped(conn, &loaded.catalog)?;
             status.paused = track::paused(conn, &loaded.catalog)?;
             status.kept = kept(conn)?;
+            let gap = |t: &&Tracked| loaded.stale.get(&t.no).is_some_and(|stale| stale.gap);
+            let uncaptured = loaded.catalog.tables.iter().filter(gap);
+            status.uncaptured = uncaptured.map(|t| t.table.name.clone()).collect();
             Ok(status)
         })
     }

@@ -71,6 +71,7 @@ impl State {
             "database": replica.database().to_string(),
             "pending": pending.collect::<Map<_, _>>(),
             "unfolded": status.unfolded,
+            "uncaptured": status.uncaptured,
             "arriving": status.arriving,
             "skipped": skipped(&status.skipped),
             "paused": skipped(&status.paused),

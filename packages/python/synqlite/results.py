@@ -168,7 +168,8 @@ class Status:
     """Where a replica stands. `unfolded` counts changes that wait for the next sync to be stamped.
 
     `questions` counts the open conflicts that wait for no answer to another; `decided` closed ones that were
-    decided without a question.
+    decided without a question. `uncaptured` names tables that may have been written unnoticed, of which the next
+    sync compares all rows.
     """
 
     site: str
@@ -185,6 +186,7 @@ class Status:
     questions: int = 0
     kept: tuple[Kept, ...] = ()
     paused: tuple[Skipped, ...] = ()
+    uncaptured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

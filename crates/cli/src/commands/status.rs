@@ -25,6 +25,11 @@ pub fn run(args: &Args) -> Result<Report> {
         let (i, u, d) = (p.inserted, p.updated, p.deleted);
         told.push(format!("not folded: {table}: {i} inserted, {u} updated, {d} deleted"));
     }
+    for table in &status.uncaptured {
+        told.push(format!(
+            "may have been written unnoticed: {table}; the next fold compares all rows with what they showed"
+        ));
+    }
     for s in &status.paused {
         told.push(format!("not replicated any more: {}: {}", s.name, s.why));
     }

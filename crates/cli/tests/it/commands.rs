@@ -185,6 +185,23 @@ fn push_pull_and_sync_say_what_crossed() {
 
 /// Also tables that were made since, which nothing else would name.
 #[test]
+fn status_names_tables_that_may_have_been_written_unnoticed() {
+    let lab = Lab::with_a_and_b();
+    let db = lab.db("A");
+    assert_eq!(lab.json(&["status", &db])["uncaptured"], serde_json::json!([]));
+    for name in
+        lab.rows("A", "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'note'")
+    {
+        lab.sql("A", &format!("DROP TRIGGER {name}"));
+    }
+    lab.sql("A", "INSERT INTO note VALUES('unseen')");
+    assert_eq!(lab.json(&["status", &db])["uncaptured"], serde_json::json!(["note"]));
+    assert!(lab.text(&["status", &db]).contains("may have been written unnoticed: note; "));
+    assert_eq!(lab.json(&["fold", &db])["rows"], 1);
+    assert_eq!(lab.json(&["status", &db])["uncaptured"], serde_json::json!([]));
+}
+
+#[test]
 fn status_names_tables_that_are_not_replicated() {
     let lab = Lab::with_a_and_b();
     assert_eq!(lab.json(&["status", &lab.db("A")])["skipped"], json!([]));

@@ -271,6 +271,14 @@ impl<'a, E: From<SyncError>> Watch<'a, E> {
 
     fn failed(&mut self, e: E, remote: Option<&Remote>) -> Option<Outcome> {
         self.state.failures += 1;
+        // What a round meets in the midst of `deinit` says less.
+        let e = match self.without.is_none() && !self.replica.is_one() {
+            true => {
+                let path = self.replica.path().display().to_string();
+                SyncError::from(synqlite_core::Error::NotAReplica(path)).into()
+            }
+            false => e,
+        };
         self.state.error = Some(e);
         self.waiter.failed();
         if self.without.is_some() {
