@@ -108,7 +108,7 @@ fn queries_choose_table_row_and_number() {
     for three in ["'3'", "3"] {
         assert_eq!(lines(&site, of(three, None)).len(), 5);
     }
-    assert_eq!(lines(&site, of("it's", None)), ["k 'it's' insert id='it's' x=0"]);
+    assert_eq!(lines(&site, of("it's", None)), ["k 'it''s' insert id='it's' x=0"]);
     let error = site.replica.log(&of("none", None)).unwrap_err();
     assert_eq!(error.to_string(), "no change concerns a row with the key none");
     let error = site.replica.log(&table("nothing")).unwrap_err();
