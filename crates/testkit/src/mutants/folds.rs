@@ -234,6 +234,6 @@ pub const ALL: &[Mutant<'_>] = &[
         from: "owed(conn)?.into_keys().try_for_each(|table| owe(conn, meta, now_ms, table))",
         to: "let _ = (conn, meta, now_ms); Ok(())",
         campaign: "wild --all local,restore,place",
-        breaks: "a restored site puts a table that it has again into a place at each synchronization",
+        breaks: "R-MIG-DROP: a restored site puts a table that it has again into a place at each synchronization",
     },
 ];
