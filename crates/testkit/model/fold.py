@@ -223,7 +223,7 @@ class Fold:
                 self.set_groups.append((rid, group, old, new, refs))
 
     def keep_emptied(self):
-        """R-COMP: who followed to a key with a NULL in it stays there when its row gets another or goes."""
+        """R-COMP: whom CASCADE brought to a key with a NULL in it stays there when its row gets another or goes."""
         for table in self.schema.tables.values():
             places = {rid: at for at, rid in self.places_before[table.name].items()}
             for at, rid in self.places[table.name].items():
@@ -237,7 +237,7 @@ class Fold:
     def emptied(self, rid, fk, row, group):
         register = self.site.state[rid].registers[group]
         parent = register.refs.get(fk.name)
-        kept = fk.declared and self.schema.enforced
+        kept = fk.declared and self.schema.enforced and fk.on_update == "CASCADE"
         showed = self.showed(parent) if parent is not None and kept else None
         if showed is None or register.stamp == self.now:
             return False
