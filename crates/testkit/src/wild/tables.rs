@@ -126,7 +126,7 @@ pub fn table(r: &mut Random, regions: &Regions, schema: &Schema, no: usize) -> T
 }
 
 /// Triggers of the application on tables that are there from the start: they change the row that was written, bring
-/// back one that was deleted, write to another table, delete children, and refuse rows.
+/// back one that was deleted, write to another table, delete children, refuse rows, and keep others from firing.
 fn triggers(r: &mut Random, schema: &mut Schema) {
     let all = schema.clone();
     for (no, t) in schema {
@@ -152,6 +152,13 @@ fn triggers(r: &mut Random, schema: &mut Schema) {
             texts.push(t.text(&format!(
                 "AFTER UPDATE ON {table} WHEN old.{{n}} IS new.{{n}} \
                  BEGIN UPDATE {table} SET {{n}} = coalesce({{n}}, 0) + 1 WHERE {same}; END"
+            )));
+        }
+        if t.column("n").is_some() && r.one_in(3) {
+            // SQLite passes over what else would fire, ours too where this one was made later.
+            let (when, row) = [("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")][r.index(3)];
+            texts.push(t.text(&format!(
+                "AFTER {when} ON {table} WHEN {row}.{{n}} = 2 BEGIN SELECT RAISE(IGNORE); END"
             )));
         }
         // What comes back with a reference may refer to nothing by then.
