@@ -25,7 +25,7 @@ pub struct Status {
     pub paused: Vec<Skipped>,
     /// What others wrote for tables and columns that this database never had.
     pub kept: Vec<Kept>,
-    /// Tables that were written while our triggers were gone, or misled: the next fold compares all of their rows.
+    /// Tables that may have been written while our triggers were gone, or misled: the next fold compares all of their rows.
     pub uncaptured: Vec<String>,
 }
 
